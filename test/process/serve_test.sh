@@ -185,6 +185,7 @@ interrupt "$many" 20
 
 say 'a process that is stopped is said to be so, and hides nobody'
 port=$reader_port
+stopped_at=$EPOCHSECONDS
 kill -STOP "$server"
 up_are() {  # up_are SERVER CLIENT
   metrics
@@ -197,6 +198,8 @@ python3 -B "$support/prometheus_text.py" metrics.txt >/dev/null || fail 'metrics
 up_are 0 1 || fail "still stopped: $(grep device_up metrics.txt)"
 is 'any("does not answer" in v["problem"] and not v["up"] for v in d["devices"])' /api/snapshot ||
   fail 'the snapshot does not say so'
+is "all($stopped_at - 60 < v['seen'] < $stopped_at + 5 for v in d['devices'] if not v['up'])" \
+  /api/snapshot || fail 'it does not say when that one answered last'
 kill -CONT "$server"
 until_true 20 up_are 1 1 || fail "it goes on: $(grep device_up metrics.txt)"
 kill_off "$server"

@@ -40,6 +40,8 @@ HostSnapshot some_host() {
   DeviceSnapshot silent;
   silent.id = "01";
   silent.pid = 8;
+  silent.seen = 1.5;
+  silent.planes.push_back({"10.0.0.1:4791", false, true, {}});
   host.devices.push_back(silent);
   return host;
 }
@@ -62,10 +64,14 @@ TEST_CASE("serve: metrics have names, types, explanations, and labels with escap
   CHECK(text.find("openmrc_path_") == std::string::npos);
 }
 
-TEST_CASE("serve: a device that does not answer has no metrics but that") {
+TEST_CASE("serve: a device that does not answer has no metrics but that, and since when") {
   const std::string text = metrics_text(some_host(), true);
   CHECK(has_line(text, R"(openmrc_device_up{pid="8",program="",device="01"} 0)"));
+  CHECK(has_line(text,
+                 R"(openmrc_device_answer_time_seconds{pid="8",program="",device="01"} 1.500)"));
   CHECK(text.find("openmrc_queue_pairs{pid=\"8\"") == std::string::npos);
+  CHECK(text.find("openmrc_plane_up{pid=\"8\"") == std::string::npos);
+  CHECK(to_json(some_host())["devices"][1]["seen"] == 1.5);
 }
 
 TEST_CASE("serve: each path is one series, however often it is reported") {

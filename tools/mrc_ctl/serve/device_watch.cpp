@@ -131,6 +131,7 @@ DeviceSnapshot DeviceWatch::read() {
   DeviceSnapshot now = state();
   now.up = true;
   now.problem.clear();
+  now.seen = seconds_now();
   const Json answer = device_->request({{"request", "counters"}});
   take_counters(now, answer.value("counters", Json::object()));
   const RoundTrips rtts = round_trips(*device_);

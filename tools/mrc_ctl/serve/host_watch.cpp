@@ -11,14 +11,6 @@
 #include "mrc/core/host_name.hpp"
 
 namespace mrc::ctl_tool {
-namespace {
-
-double seconds_now() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
-}  // namespace
-
 HostWatch::HostWatch(const Options& o) : options_(o) {
   if (!o.serve.fabric.empty()) fabric_.emplace(o.serve.fabric);
 }

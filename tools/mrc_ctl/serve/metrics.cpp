@@ -127,6 +127,9 @@ void add_device(Families& out, const DeviceSnapshot& device, bool paths) {
   const Labels labels = label("pid", std::to_string(device.pid)) + "," +
                         label("program", device.program) + "," + label("device", device.id);
   out.add("device_up", "Whether the device has answered in time.", labels, device.up ? 1 : 0);
+  if (device.seen > 0)
+    out.add("device_answer_time_seconds", "When the device answered last, since 1970.", labels,
+            fmt::format("{:.3f}", device.seen));
   if (!device.up) return;  // old values would look like new ones
   out.add("device_info", "Host name, user and version of a device.",
           labels + "," + label("host", device.host) + "," +

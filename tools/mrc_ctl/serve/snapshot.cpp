@@ -78,6 +78,7 @@ Json json_of(const DeviceSnapshot& device) {
           {"opened", device.opened},
           {"up", device.up},
           {"problem", device.problem},
+          {"seen", device.seen},
           {"queue_pairs", device.queue_pairs},
           {"counters", std::move(counters)},
           {"planes", std::move(planes)},

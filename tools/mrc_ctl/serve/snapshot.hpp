@@ -47,8 +47,9 @@ struct DeviceSnapshot {
   std::int64_t pid = 0, uid = -1;
   std::string program, host, version;
   double opened = 0;    ///< seconds since 1970
-  bool up = false;      ///< it has answered; else the rest is older, or empty
+  bool up = false;      ///< it has answered; else the rest is of `seen`, or empty
   std::string problem;  ///< why not
+  double seen = 0;      ///< when it answered last, in seconds since 1970; 0: never
   std::uint64_t queue_pairs = 0, memory_regions = 0, completion_queues = 0;
   Values<std::size(kEngineFields)> counters{};
   std::vector<PlaneSnapshot> planes;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A device: throughput, planes, the map of paths to each peer.
 
-import {bitRate, el, keyed, setAttribute, setText, time} from '/dom.js';
+import {bitRate, clock, el, keyed, setAttribute, setText, time} from '/dom.js';
 import {createLines, totalRates, updateLines} from '/lines.js';
 import {createMap, updateMap} from '/map.js';
 import {changePlane} from '/steer.js';
@@ -15,6 +15,7 @@ function createPlane() {
 }
 
 function planeState(plane) {
+  if (!plane.device.up) return ['unknown', '? unknown'];
   if (!plane.enabled) return ['off', '– out of use'];
   return plane.up ? ['good', '✓ up'] : ['bad', '▼ down'];
 }
@@ -52,7 +53,8 @@ function updatePeer(element, peer, measure, peers) {
   const [summary, map] = element.children;
   const rtt = peer.rtt > 0 ? `, round trip ${time(peer.rtt)}` : '';
   const bad = peer.bad > 0 ? `, ${peer.bad} bad` : '';
-  setText(summary, `to ${peer.name}: ${peer.up} paths can carry data${bad}${rtt}`);
+  const says = peer.device.up ? `${peer.up} paths can carry data${bad}${rtt}` : 'unknown';
+  setText(summary, `to ${peer.name}: ${says}`);
   setAttribute(element, 'data-peer', peer.name);
   if (!element.touched && !element.open && (peers <= kOpenPeers || peer.bad > 0)) {
     element.open = true;
@@ -86,13 +88,14 @@ export function updateDevice(element, device, measure, peers) {
   const most = Math.max(...rates.flat(), 1);
   updateLines(total.children[0], rates, most);
   const [tx, rx] = total.children[1].children;
-  setText(tx, device.up ? `sends ${bitRate(device.tx)}` : `✕ ${device.problem}`);
+  const last = device.seen > 0 ? `; what it said at ${clock(device.seen)} may be out of date` : '';
+  setText(tx, device.up ? `sends ${bitRate(device.tx)}` : `✕ ${device.problem}${last}`);
   setText(rx, device.up ? `receives ${bitRate(device.rx)}` : '');
   keyed(maps, device.peers, peer => peer.key, () => createPeer(element.onPath),
         (child, peer) => updatePeer(child, peer, measure, peers));
   const off = device.planes.filter(plane => !plane.up || !plane.enabled).length;
-  setText(planes.firstElementChild,
-          `${device.planes.length} planes${off > 0 ? `, ${off} down or out of use` : ''}`);
+  const state = !device.up ? ', state unknown' : off > 0 ? `, ${off} down or out of use` : '';
+  setText(planes.firstElementChild, `${device.planes.length} planes${state}`);
   const busiest = Math.max(1, ...device.planes.flatMap(plane => plane.rates.flat()));
   keyed(planes.querySelector('tbody'), device.planes, plane => plane.key, createPlane,
         (row, plane) => updatePlane(row, plane, busiest));

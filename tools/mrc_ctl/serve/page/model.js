@@ -18,15 +18,17 @@ export const kStates = {
   skip: {glyph: '~', word: 'marked', meaning: 'congested a moment ago: passed over once'},
   bad: {glyph: '✕', word: 'bad', meaning: 'packets were lost: out of use until probes succeed'},
   denied: {glyph: '⊘', word: 'denied', meaning: 'must not be used, says the administrator'},
+  unknown: {glyph: '?', word: 'unknown', meaning: 'the process does not answer'},
   off: {glyph: '–', word: 'plane off', meaning: 'its plane is down or out of use'},
   idle: {glyph: '', word: 'idle', meaning: 'carries nothing, while others do; or has not yet'},
   backup: {glyph: '·', word: 'backup', meaning: 'replaces a path that fails'},
 };
 
-function stateOf(path, plane) {
-  if (path.health === 'assumed_bad') return 'bad';
+function stateOf(path, plane, device) {
+  if (!device.up) return 'unknown';
   if (path.health === 'denied') return 'denied';
   if (plane && (!plane.up || !plane.enabled)) return 'off';
+  if (path.health === 'assumed_bad') return 'bad';
   if (!path.active) return 'backup';
   if (path.health === 'skip') return 'skip';
   return path.packets === 0 ? 'idle' : 'good';
@@ -84,7 +86,8 @@ export class Model {
     const device = {
       key: `${context.host.key}/${str(raw.device)}`, id: str(raw.device), host: context.host,
       program: str(raw.program) || '?', pid: num(raw.pid), version: str(raw.version),
-      up: raw.up === true, problem: str(raw.problem), queuePairs: num(raw.queue_pairs),
+      hostName: str(raw.host) || context.host.name, up: raw.up === true,
+      problem: str(raw.problem), seen: num(raw.seen), queuePairs: num(raw.queue_pairs),
       counters: object(raw.counters),
     };
     device.planes = list(raw.planes).map((p, i) => this.#plane(object(p), i, device, context));
@@ -130,7 +133,7 @@ export class Model {
     const path = pathOf(row, context.fields);
     path.key = `${peer.key}/${path.plane}/${path.ev}`;
     path.peer = peer;
-    path.state = stateOf(path, peer.device.planes[path.plane]);
+    path.state = stateOf(path, peer.device.planes[path.plane], peer.device);
     path.stops = peer.routes[path.route] ?? [];
     const samples =
         this.#sample(path.key, context, [path.packets, path.losses + path.trims], kWindow);
