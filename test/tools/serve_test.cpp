@@ -164,7 +164,8 @@ TEST_CASE("serve: a secret is equal to itself only") {
 }
 
 TEST_CASE("serve: the page is in the program, and whole") {
-  for (const char* path : {"/", "/page.css", "/page.js", "/model.js", "/dom.js", "/icon.svg"}) {
+  for (const char* path :
+       {"/", "/page.css", "/page.js", "/model.js", "/verdict.js", "/dom.js", "/icon.svg"}) {
     const PageFile* file = find_page_file(path);
     REQUIRE_MESSAGE(file != nullptr, path);
     CHECK(file->content.size() > 100);

@@ -20,6 +20,7 @@ MRC_EMBED(style, "page.css")
 MRC_EMBED(page, "page.js")
 MRC_EMBED(model, "model.js")
 MRC_EMBED(fabric, "fabric.js")
+MRC_EMBED(verdict, "verdict.js")
 MRC_EMBED(map, "map.js")
 MRC_EMBED(lines, "lines.js")
 MRC_EMBED(detail, "detail.js")
@@ -42,6 +43,7 @@ const std::array kFiles{
     PageFile{"/page.js", kScript, MRC_TEXT_OF(page)},
     PageFile{"/model.js", kScript, MRC_TEXT_OF(model)},
     PageFile{"/fabric.js", kScript, MRC_TEXT_OF(fabric)},
+    PageFile{"/verdict.js", kScript, MRC_TEXT_OF(verdict)},
     PageFile{"/map.js", kScript, MRC_TEXT_OF(map)},
     PageFile{"/lines.js", kScript, MRC_TEXT_OF(lines)},
     PageFile{"/detail.js", kScript, MRC_TEXT_OF(detail)},

@@ -6,6 +6,7 @@ import {createDevice, updateDevice} from '/device.js';
 import {bitRate, clock, el, hex, keyed, setAttribute, setText} from '/dom.js';
 import {shown, suspects} from '/fabric.js';
 import {kStates, Model} from '/model.js';
+import {plural, verdictOf} from '/verdict.js';
 
 const kPeriod = 1000;      // ms
 const kShownEvents = 60;
@@ -14,36 +15,10 @@ const model = new Model();
 let measure = 'health';
 let paused = false;
 
-function plural(n, word) { return `${n} ${word}${n === 1 ? '' : 's'}`; }
-
 // ---- in one sentence
 
-function verdictOf(parts) {
-  const paths = model.paths;
-  const bad = paths.filter(path => path.state === 'bad').length;
-  const silent = model.hosts.filter(host => host.problem);
-  const stopped = model.devices.filter(device => !device.up);
-  const off = model.devices.flatMap(d => d.planes).filter(p => !p.up || !p.enabled).length;
-  const [worst] = parts;
-  const sentences = [];
-  if (worst && worst.bad === worst.all && worst.kind !== 'plane')
-    sentences.push(`${worst.name} looks dead: ${worst.bad} of ${worst.all} paths over it are bad.`);
-  if (stopped.length === 1)
-    sentences.push(`${stopped[0].program} (pid ${stopped[0].pid}) on ${stopped[0].host.name} ` +
-                   'does not answer.');
-  else if (stopped.length > 1) sentences.push(`${stopped.length} devices do not answer.`);
-  if (off > 0) sentences.push(`${plural(off, 'plane')} down or out of use.`);
-  if (silent.length > 0) sentences.push(`${plural(silent.length, 'host')} can't be reached.`);
-  if (bad > 0 && (sentences.length === 0 || stopped.length > 0))
-    sentences.push(`${plural(bad, 'path')} of ${paths.length} bad.`);
-  if (sentences.length > 0) return ['bad', sentences.join(' ')];
-  if (model.devices.length === 0) return ['idle', 'No device is open.'];
-  const devices = plural(model.devices.length, 'device');
-  return ['good', `All ${paths.length} paths of ${devices} are fine.`];
-}
-
-function updateVerdict(parts) {
-  const [state, sentence] = verdictOf(parts);
+function updateVerdict() {
+  const [state, sentence] = verdictOf(model);
   setAttribute(byId('verdict'), 'class', state);
   setText(byId('verdict').firstElementChild, sentence);
   const devices = model.devices;
@@ -111,9 +86,11 @@ function onPath(path) { showPath(path, model); }
 function updateChips() {
   keyed(byId('chips'), model.hosts, host => host.key, () => el('li'), (chip, host) => {
     const bad = host.devices.flatMap(d => d.peers).reduce((sum, peer) => sum + peer.bad, 0);
-    setText(chip, host.problem ? `✕ ${host.name}` : bad > 0 ? `${host.name}: ${bad} bad`
-                                                           : `✓ ${host.name}`);
-    setAttribute(chip, 'class', host.problem || bad > 0 ? 'bad' : 'good');
+    const silent = host.devices.filter(device => !device.up).length;
+    const words = [...(bad > 0 ? [`${bad} bad`] : []), ...(silent > 0 ? [`${silent} silent`] : [])];
+    setText(chip, host.problem ? `✕ ${host.name}`
+        : words.length > 0 ? `${host.name}: ${words.join(', ')}` : `✓ ${host.name}`);
+    setAttribute(chip, 'class', host.problem || words.length > 0 ? 'bad' : 'good');
   });
 }
 
@@ -126,12 +103,19 @@ const kEvents = {
                                        `${e.destination} is good again`],
   plane_down: ['bad', '▼', e => `plane ${e.plane} is down`],
   plane_up: ['good', '▲', e => `plane ${e.plane} is up`],
-  qp_error: ['bad', '✕', e => `queue pair ${hex(e.qpn)} failed: ${e.cause}`],
+  qp_error: ['bad', '✕', e => `queue pair ${e.qpn} failed: ${e.cause}`],
 };
+
+function deviceOf(event) {
+  return event.host.devices.find(candidate => candidate.id === event.device);
+}
+
+function hostOf(event) { return deviceOf(event)?.hostName ?? event.host.name; }
 
 /** " over p1t1-2", where the route of an event's path is known. */
 function wayOf(event, fields) {
-  const device = event.host.devices.find(candidate => candidate.id === event.device);
+  if (fields.over) return ` over ${fields.over}`;
+  const device = deviceOf(event);
   for (const peer of device?.peers ?? []) {
     const path = peer.paths.find(p => p.ev === fields.ev && p.plane === fields.plane);
     const t1 = path?.stops.find(stop => /t1-\d+$/.test(stop));
@@ -156,7 +140,7 @@ function updateEvents() {
     return el('li', {class: state}, el('time', {}, clock(event.time)),
               el('span', {class: 'glyph', 'aria-hidden': 'true'}, glyph), el('span', {}, text),
               el('span', {class: 'note'},
-                 `${event.program} (pid ${event.pid}) on ${event.host.name}`));
+                 `${event.program} (pid ${event.pid}) on ${hostOf(event)}`));
   }, () => {});
   setAttribute(byId('events'), 'class', model.events.length ? 'card' : 'card empty');
 }
@@ -165,7 +149,7 @@ function updateEvents() {
 
 function render() {
   const parts = suspects(model.paths);
-  updateVerdict(parts);
+  updateVerdict();
   updateFabric(parts);
   updateChips();
   keyed(byId('hosts'), model.hosts, host => host.key, createHost, updateHost);
