@@ -19,7 +19,10 @@ fails 2 'must be up or down' plane 0 sideways
 ctl plane 1 down --all >plane.out || fail 'a rule for devices that open later'
 grep -q 'no device is open here' plane.out || fail "a rule for later: $(cat plane.out)"
 ctl plane 1 up --all >plane.out || fail 'taken back'
-fails 2 'subcommand is required'
+fails 2 'a command is missing: allow, check'
+fails 2 "there is no command 'plames'; did you mean 'planes'?" plames
+fails 2 "there is no command 'gte'; did you mean 'get'?" profiles gte
+fails 2 'part is required' drain
 "$mrc_ctl" --help >help.out
 grep -q 'control socket' help.out || fail 'no --help'
 
@@ -58,11 +61,11 @@ for command in show planes qps peers paths events config; do
 done
 grep -q 'mrc_perf (pid' planes.out || fail 'planes of two devices do not say whose'
 ctl top --rounds 2 --interval 200ms >top.out || fail 'top'
-grep -Eq 'sending [0-9.]+ Gb/s' top.out || fail "top: $(cat top.out)"
+grep -Eq 'sending [0-9.]+ [GMk]?b/s' top.out || fail "top: $(cat top.out)"
 
 # In a terminal: sorted by name, the second device in detail, a plane drained and used again.
 keys() { python3 "$support/press_keys.py" 400 "$@"; }
-keys 'recv Gb/s' n 'paths up' j '> mrc_perf' '\n' 'queue pair' d '0-9' 1 'is disabled' \
+keys 'recv b/s' n 'r: RTT  q: end' j '> mrc_perf' '\n' 'queue pair' d '0-9' 1 'is disabled' \
   d '0-9' 1 'is enabled' '\x1b' 'paths up' q -- \
   "$mrc_ctl" --folder sockets --patience 60s top --interval 300ms >keys.out 2>keys.err ||
   fail "top in a terminal: $(cat keys.err)"
@@ -154,7 +157,7 @@ ctl denied >denied.out
 grep -q 'for all devices' denied.out && fail "refused rules are there: $(cat denied.out)"
 
 # What holds for the host holds for programs that start later.
-ctl plane 1 down --all >plane.out || fail 'plane down for the host'
+ctl drain 1 >plane.out || fail 'plane down for the host'
 grep -q 'plane 1 is down' plane.out || fail "plane down for the host: $(cat plane.out)"
 grep -q "pid $client): 16 paths carry nothing" plane.out || fail "which paths: $(cat plane.out)"
 later=$(free_port) first_server=$server
@@ -170,8 +173,13 @@ kill -INT "$later_client"
 exit_code "$later_client" 60
 exit_code "$server" 60
 server=$first_server
-ctl plane 1 up --all >plane.out || fail 'plane up for the host'
+ctl undrain plane 1 >plane.out || fail 'plane up for the host'
 grep -q 'no rules for this host' plane.out || fail "plane up for the host: $(cat plane.out)"
+ctl drain 1 --pid "$client" >plane.out || fail 'drain in one process'
+grep -q 'plane 1 is disabled' plane.out || fail "drain in one process: $(cat plane.out)"
+ctl undrain 1 --pid "$client" >plane.out || fail 'undrain in one process'
+fails 1 "'switch p1t1-1 is denied' means nothing" drain p1t1-1
+fails 2 'plane 32: must be 0 to 31' drain 32
 
 # Users without rights.
 if [[ $(id -u) == 0 ]]; then

@@ -124,7 +124,7 @@ until_true 5 grep -qs packets/s "$work/watch.out" || fail 'nothing to watch'
 interrupt "$pid" 5 0
 
 say 'bad options name the cause'
-refused 2 subcommand -- tool
+refused 2 "a command is missing" -- tool
 refused 2 nothing.json -- tool up nothing.json
 refused 2 "no node 'h7'" 'h0 to h1' -- tool exec "$demo" h7 -- true
 refused 2 'no link between h0 and p0t1-0' p3t0-0 -- tool link "$demo" h0 p0t1-0 down

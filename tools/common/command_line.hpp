@@ -7,10 +7,12 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "common/program.hpp"
 #include "common/terminal.hpp"
+#include "mrc/json/text.hpp"
 #include "mrc/version.hpp"
 
 /// The options of a program, read by CLI11. Included by options.cpp alone, since CLI11 takes ten
@@ -36,6 +38,23 @@ inline void prepare(CLI::App& app) {
   for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) prepare(*command);
 }
 
+/// What is wrong with a command line without a command, or with one that does not exist.
+[[nodiscard]] inline std::string missing_command(const CLI::App& app) {
+  const CLI::App* of = &app;  // the command that wants a further one
+  while (!of->get_subcommands().empty()) of = of->get_subcommands().back();
+  json_file::Names names;
+  for (const CLI::App* command : of->get_subcommands([](const CLI::App*) { return true; }))
+    names.insert(command->get_name());
+  for (const std::string& word : app.remaining(true)) {
+    if (word.starts_with('-')) continue;
+    const std::string nearest = json_file::nearest_name(word, names);
+    return fmt::format("there is no command '{}'{}", json_file::printable(word),
+                       nearest.empty() ? ", but " + json_file::joined(names)
+                                       : fmt::format("; did you mean '{}'?", nearest));
+  }
+  return "a command is missing: " + json_file::joined(names);
+}
+
 /// Parses the command line and calls `finish()` to validate it as a whole. Throws Exit after --help
 /// or --version and, after printing the message, for a CLI::ParseError of either.
 template <class Finish>
@@ -50,7 +69,9 @@ void parse_command_line(CLI::App& app, int argc, char** argv, Finish finish) {
   } catch (const CLI::Success& help_or_version) {
     throw Exit{app.exit(help_or_version)};
   } catch (const CLI::ParseError& error) {
-    fmt::print(stderr, "{0}: {1}\nTry '{0} --help'.\n", app.get_name(), error.what());
+    const bool no_command = std::string_view(error.what()).ends_with("ubcommand is required");
+    fmt::print(stderr, "{0}: {1}\nTry '{0} --help'.\n", app.get_name(),
+               no_command ? missing_command(app) : error.what());
     throw Exit{kBadOptionStatus};
   }
 }

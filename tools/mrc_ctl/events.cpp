@@ -57,7 +57,7 @@ std::string event_text(const Json& event) {
     if ((name == "value" || name == "port") && !event.contains("profile")) continue;
     text +=
         fmt::format(" {}={}", printable(name),
-                    name == "ev" && value.is_number_unsigned()
+                    name == "ev" && value.is_number_integer()
                         ? fmt::format("0x{:x}", value.get<std::uint64_t>())
                         : printable(value.is_string() ? value.get<std::string>() : value.dump()));
   }

@@ -20,8 +20,8 @@ constexpr const char* kFooter =
     R"(Devices are found by their control sockets, in /run/openmrc and in the user's own
 folder; root sees those of all users. Where several devices are open, reading
 commands show all of them, and those that change something want --pid, --name,
---device or --all. deny, allow, and plane with --all hold for all devices of the
-host, those that open later included, unless devices are named.
+--device or --all. drain, deny, allow, and plane with --all hold for all devices
+of the host, those that open later included, unless devices are named.
 
 Exit status: 0 done, 1 a device refused or did not answer, a probe was lost, or hosts do not fit;
 2 bad options, 3 there is no such device, or a host that is to be checked does not answer, 130
@@ -82,7 +82,7 @@ void add_events(CLI::App& events, Options& o) {
                          "plane_up), qp_error, last_wqe, cq_overrun, srq_limit",
                          kind);
       })
-      ->type_name("KIND,...");
+      ->type_name("KIND");
   events
       .add_option_function<std::string>(
           "--since",
@@ -238,7 +238,36 @@ void add_check(CLI::App& app, Options& o) {
                c.patience);
 }
 
+/// "1", "plane 1": a plane; else what deny and allow take.
+void take_drained(Options& o) {
+  std::vector<std::string> words = o.parts;
+  if (words.size() == 2 && words[0] == "plane") words.erase(words.begin());
+  const bool allows = o.command == Command::allow;
+  const auto number = words.size() == 1 ? parse_integer<unsigned>(words[0]) : std::nullopt;
+  if (!number) return;
+  if (*number > 31) throw CLI::ValidationError(fmt::format("plane {}: must be 0 to 31", *number));
+  o.command = Command::plane;
+  o.plane = *number;
+  o.up = allows;
+  o.all = o.all || (!o.pid && o.name.empty() && o.device.empty());  // for the host, as deny
+}
+
+void add_drain(CLI::App& app, Options& o, const char* name, const char* help, Command command) {
+  CLI::App& drain = add(app, o, name, help, command);
+  drain
+      .add_option("part", o.parts,
+                  "A plane (1), a switch (p0t1-2), or the two ends of a link (p0t0-1 p0t1-2)")
+      ->required()
+      ->expected(1, 2)
+      ->type_name("PART");
+  drain.parse_complete_callback([&o] { o.drains = true; });
+}
+
 void add_changing(CLI::App& app, Options& o) {
+  add_drain(app, o, "drain",
+            "Send nothing in a plane, or over a switch or a link: plane N down, deny",
+            Command::deny);
+  add_drain(app, o, "undrain", "Use it again: plane N up, allow", Command::allow);
   CLI::App& deny =
       add(app, o, "deny", "Send nothing over a switch, a link or an EV, whatever its health",
           Command::deny);
@@ -299,6 +328,7 @@ Options parse_options(int argc, char** argv) {
   add_check(app, o);
   add_changing(app, o);
   tools::parse_command_line(app, argc, argv, [&o] {
+    if (o.drains) take_drained(o);
     if (o.command == Command::check && !o.check.listen && o.check.hosts.empty())
       throw CLI::ValidationError("check: name a host to check, or give --listen");
   });

@@ -91,6 +91,7 @@ struct Options {
   std::optional<unsigned> in_plane;  ///< of deny and allow; of paths, events and probe: only that
   std::optional<std::uint32_t> ev;   ///< of deny and allow
   bool everything = false;           ///< of allow
+  bool drains = false;               ///< the command is drain or undrain
   ProfilesCommand profiles = ProfilesCommand::list;
   bool dry_run = false;  ///< of `profiles put`
   std::string value;     ///< of log and faults; the file of profiles

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/interrupt.hpp"
+#include "common/terminal.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc_ctl/devices.hpp"
 #include "mrc_ctl/screen.hpp"
@@ -45,18 +46,19 @@ class Top {
             ? std::string()
             : std::string(drains_    ? "take which plane out of use, or use it again? 0-9"
                           : details_ ? "Esc: all devices  d: drain a plane  q: end"
-                                     : "arrows, Enter: details  d: drain a plane  sort by t: "
-                                       "throughput, n: name, a: again, r: RTT  q: end");
+                                     : "Enter: details  d: drain  sort by t: rate, n: name, a: "
+                                       "again, r: RTT  q: end");
     const std::size_t lines = std::max<std::size_t>(screen.lines(), 6) - (last.empty() ? 0 : 2);
+    const std::size_t width = tools::output_width(tools::kUnlimitedWidth);
     RemoteDevice* device = selected_device();
     std::string text;
     if (details_ && device != nullptr) try {
-        text = detail_text(rows_[selected()], *device, lines);
+        text = detail_text(rows_[selected()], *device, lines, width);
       } catch (const std::exception& error) {  // it has just gone
         text = printable(error.what());
       }
     else
-      text = overview_text(rows_, selected(), found_.silent.size(), lines);
+      text = overview_text(rows_, selected(), found_.silent.size(), lines, width);
     return last.empty() ? text : text + "\n" + last + "\n";
   }
 

@@ -17,8 +17,10 @@ namespace {
 
 using tools::TableColumn;
 
-std::string gigabits(double bits) {
-  return fmt::format("{:.2f}", bits / 1e9);
+/// Bits per second, in a column whose head has the unit: "12.3 G", "1.0 M".
+std::string rate(double bits) {
+  const std::string text = amount(bits, "");
+  return text.substr(0, text.find_last_not_of(' ') + 1);
 }
 
 double field(const Json& object, const char* name) {
@@ -30,8 +32,18 @@ void add(std::vector<TableColumn>& table, std::span<const std::string> cells) {
   for (std::size_t i = 0; i < table.size(); ++i) table[i].cells.push_back(cells[i]);
 }
 
-std::string text_of(std::vector<TableColumn> table) {
-  return tools::table_text(std::move(table), tools::output_width(tools::kUnlimitedWidth));
+std::string text_of(std::vector<TableColumn> table, std::size_t width) {
+  return tools::table_text(std::move(table), width);
+}
+
+/// Of "a_program_of_long_name (pid 4711)" what fits: "a_program_of~ 4711".
+std::string short_title(const std::string& title, std::size_t width) {
+  const std::size_t at = std::min(title.rfind(" (pid "), title.size());
+  std::string name = title.substr(0, at), pid;
+  if (at < title.size()) pid = " " + title.substr(at + 6, title.size() - at - 7);
+  const std::size_t room = std::max(width, pid.size() + 2) - pid.size();
+  if (name.size() > room) name = name.substr(0, room - 1) + "~";
+  return name + pid;
 }
 
 /// The first lines of a text, and how many more there are.
@@ -42,20 +54,20 @@ std::string first_lines(const std::string& text, std::size_t most) {
   return text.substr(0, at) + (more > 0 ? fmt::format("  and {} more\n", more) : std::string());
 }
 
-std::string planes_of(const Row& row) {
+std::string planes_of(const Row& row, std::size_t width) {
   std::vector<TableColumn> table{{"plane", false, {}},
                                  {"state", true, {}},
-                                 {"send Gb/s", false, {}},
-                                 {"recv Gb/s", false, {}},
+                                 {"send b/s", false, {}},
+                                 {"recv b/s", false, {}},
                                  {"share", true, {}}};
   for (std::size_t i = 0; i < row.planes.size(); ++i) {
     const double share = row.tx > 0 ? row.planes[i][0] / row.tx : 0;
-    const std::string cells[] = {std::to_string(i), row.states[i], gigabits(row.planes[i][0]),
-                                 gigabits(row.planes[i][1]),
+    const std::string cells[] = {std::to_string(i), row.states[i], rate(row.planes[i][0]),
+                                 rate(row.planes[i][1]),
                                  std::string(static_cast<std::size_t>(share * 20 + 0.5), '#')};
     add(table, cells);
   }
-  return text_of(std::move(table));
+  return text_of(std::move(table), width);
 }
 
 /// How a path is shown: the worst state counts, if several peers have one with that EV and plane.
@@ -89,7 +101,7 @@ std::string map_of(RemoteDevice& device) {
   return text;
 }
 
-std::string queue_pairs_of(RemoteDevice& device, std::size_t most) {
+std::string queue_pairs_of(RemoteDevice& device, std::size_t most, std::size_t width) {
   std::vector<TableColumn> table{{"queue pair", false, {}}, {"state", true, {}},
                                  {"waits for", true, {}},   {"RTT us", false, {}},
                                  {"window", false, {}},     {"in flight", false, {}},
@@ -113,7 +125,7 @@ std::string queue_pairs_of(RemoteDevice& device, std::size_t most) {
     add(table, cells);
   }
   if (qps.empty()) return "no queue pairs\n";
-  return first_lines(text_of(std::move(table)), most);
+  return first_lines(text_of(std::move(table), width), most);
 }
 
 }  // namespace
@@ -174,27 +186,28 @@ void sort(std::vector<Row>& rows, SortBy by) {
 }
 
 std::string overview_text(const std::vector<Row>& rows, std::size_t selected, std::size_t silent,
-                          std::size_t lines) {
+                          std::size_t lines, std::size_t width) {
   double tx = 0, rx = 0;
   for (const Row& row : rows) tx += row.tx, rx += row.rx;
-  const std::string head =
-      fmt::format("mrc_ctl top: {} devices, sending {} Gb/s, receiving {} Gb/s{}\n\n", rows.size(),
-                  gigabits(tx), gigabits(rx),
-                  silent > 0 ? fmt::format(", {} do not answer", silent) : std::string());
+  const std::string head = fmt::format(
+      "mrc_ctl top: {} devices, sending {}, receiving {}{}\n\n", rows.size(), amount(tx, "b/s"),
+      amount(rx, "b/s"), silent > 0 ? fmt::format(", {} do not answer", silent) : std::string());
   if (rows.empty()) return head;
-  std::vector<TableColumn> table{{"  process", true, {}},  {"send", false, {}},
-                                 {"recv Gb/s", false, {}}, {"again/s", false, {}},
-                                 {"RTT us", false, {}},    {"window kB", false, {}},
-                                 {"qps", false, {}},       {"paths up", false, {}}};
+  std::vector<TableColumn> table{{"  process", true, {}}, {"send b/s", false, {}},
+                                 {"recv b/s", false, {}}, {"again/s", false, {}},
+                                 {"RTT us", false, {}},   {"win kB", false, {}},
+                                 {"qps", false, {}},      {"paths up", false, {}}};
   // Planes of the selected device have their place below; of many devices those around it are seen.
-  const std::size_t below = rows[selected].planes.size() + 5;
-  const std::size_t room = std::max<std::size_t>(lines > below ? lines - below : 0, 3);
+  const std::size_t below = rows[selected].planes.size() + 6;
+  std::size_t room = std::max<std::size_t>(lines > below ? lines - below : 0, 3);
+  if (rows.size() > room) --room;  // for a line that says so
   const std::size_t first = selected < room ? 0 : selected - room + 1;
-  for (std::size_t i = first; i < std::min(rows.size(), first + room); ++i) {
+  const std::size_t end = std::min(rows.size(), first + room);
+  for (std::size_t i = first; i < end; ++i) {
     const Row& row = rows[i];
-    const std::string cells[] = {(i == selected ? "> " : "  ") + row.title,
-                                 gigabits(row.tx),
-                                 gigabits(row.rx),
+    const std::string cells[] = {"",
+                                 rate(row.tx),
+                                 rate(row.rx),
                                  fmt::format("{:.0f}", row.again),
                                  fmt::format("{:.0f}", row.rtt_us),
                                  fmt::format("{:.0f}", row.window_k),
@@ -202,20 +215,30 @@ std::string overview_text(const std::vector<Row>& rows, std::size_t selected, st
                                  fmt::format("{}/{}", row.paths_up, row.paths)};
     add(table, cells);
   }
-  return head + text_of(std::move(table)) + fmt::format("\nplanes of {}\n", rows[selected].title) +
-         planes_of(rows[selected]);
+  // Names get what the other columns leave.
+  const std::size_t others = tools::table_width(table) - table[0].head.size();
+  const std::size_t names = width > others + 12 ? width - others - 2 : 10;
+  for (std::size_t i = first; i < end; ++i)
+    table[0].cells[i - first] = (i == selected ? "> " : "  ") + short_title(rows[i].title, names);
+  std::string text = head + text_of(std::move(table), width);
+  if (end - first < rows.size())
+    text += fmt::format("  {} to {} of {}: arrows show the others\n", first + 1, end, rows.size());
+  return text + fmt::format("\nplanes of {}\n", rows[selected].title) +
+         planes_of(rows[selected], width);
 }
 
-std::string detail_text(const Row& row, RemoteDevice& device, std::size_t lines) {
+std::string detail_text(const Row& row, RemoteDevice& device, std::size_t lines,
+                        std::size_t width) {
   std::string text =
       fmt::format(
-          "{}: sending {} Gb/s, receiving {} Gb/s, {:.0f} packets/s, {:.0f} "
-          "of them again, {} peers\n\n",
-          row.title, gigabits(row.tx), gigabits(row.rx), row.packets, row.again, row.peers) +
-      planes_of(row) + "\n" + map_of(device) + "\n";
+          "{}: sending {}, receiving {}, {:.0f} packets/s, {:.0f} of them again, {} peers\n\n",
+          row.title, amount(row.tx, "b/s"), amount(row.rx, "b/s"), row.packets, row.again,
+          row.peers) +
+      planes_of(row, width) + "\n" + map_of(device) + "\n";
   const auto used = static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
-  return text +
-         queue_pairs_of(device, std::max<std::size_t>(lines > used + 2 ? lines - used - 2 : 0, 4));
+  return text + queue_pairs_of(device,
+                               std::max<std::size_t>(lines > used + 2 ? lines - used - 2 : 0, 4),
+                               width);
 }
 
 }  // namespace mrc::ctl_tool

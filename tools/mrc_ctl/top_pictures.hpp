@@ -36,10 +36,12 @@ enum class SortBy { throughput, name, again, rtt };
 [[nodiscard]] Row row_of(RemoteDevice& device, const Counters* before, Counters& now);
 void sort(std::vector<Row>& rows, SortBy by);
 
-/// All devices, and the planes of the selected one below. `lines`: how many there is room for.
+/// All devices, and the planes of the selected one below. `lines`, `width`: how many lines and
+/// columns there is room for.
 [[nodiscard]] std::string overview_text(const std::vector<Row>& rows, std::size_t selected,
-                                        std::size_t silent, std::size_t lines);
+                                        std::size_t silent, std::size_t lines, std::size_t width);
 /// One device: its queue pairs, and a map of its paths.
-[[nodiscard]] std::string detail_text(const Row& row, RemoteDevice& device, std::size_t lines);
+[[nodiscard]] std::string detail_text(const Row& row, RemoteDevice& device, std::size_t lines,
+                                      std::size_t width);
 
 }  // namespace mrc::ctl_tool

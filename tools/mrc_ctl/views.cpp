@@ -156,12 +156,12 @@ std::string queue_pairs_text(RemoteDevice& device) {
   for (const Json& qp : device.list({{"request", "queue_pairs"}}, "queue_pairs")) {
     const Json& stats = inside(qp, "stats");
     const double silent = number(qp, "silent_ns");
-    const std::string cells[] = {hex(qp, "qpn"),
+    const std::string cells[] = {cell(qp, "qpn"),
                                  cell(qp, "lane"),
                                  cell(qp, "state"),
                                  qp.value("rc", false) ? "rc" : "mrc",
                                  cell(qp, "peer"),
-                                 hex(qp, "remote_qpn"),
+                                 cell(qp, "remote_qpn"),
                                  cell(qp, "waits_for"),
                                  silent == 0 ? "-" : fmt::format("{:.1f} ms", silent / 1e6),
                                  amount(number(stats, "tx_bytes"), "B"),
@@ -171,7 +171,7 @@ std::string queue_pairs_text(RemoteDevice& device) {
                                  fmt::format("{:.0f}", number(stats, "smoothed_rtt_ns") / 1000)};
     add_row(c, cells);
     if (const std::string error = cell(qp, "error"); !error.empty() && error != "-")
-      errors += fmt::format("{}: {}\n", hex(qp, "qpn"), error);
+      errors += fmt::format("{}: {}\n", cell(qp, "qpn"), error);
   }
   return table(c) + errors;
 }

@@ -60,6 +60,12 @@ HostSnapshot HostWatch::collect() {
     if (fabric_) fabric_->add_routes(device);
     host.devices.push_back(std::move(device));
   }
+  // Network namespaces of a machine share its name; a fabric's description tells them apart.
+  const auto differs = [&](const DeviceSnapshot& device) {
+    return device.host.empty() || device.host != host.devices.front().host;
+  };
+  if (!host.devices.empty() && std::none_of(host.devices.begin(), host.devices.end(), differs))
+    host.host = host.devices.front().host;
   host.time = seconds_now();
   if (fabric_) host.fabric = fabric_->name();
   const std::size_t count = std::min(events_.size(), kEventsOfSnapshot);
