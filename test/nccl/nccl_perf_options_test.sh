@@ -8,6 +8,7 @@ fails() { refused "$1" "$2" -- "$nccl_perf" "${@:3}"; }  # fails STATUS TEXT OPT
 say 'help and wrong options'
 "$nccl_perf" --help >"$work/help.out"
 expect_text "$work/help.out" --collective --size --netns --kill --against --json
+expect 'each option begins a line' [ "$(grep -Ec '^  --(api|sockets) ' "$work/help.out")" = 2 ]
 fails 2 'must be all, or a list of all_reduce' --collective allreduce
 fails 2 'a size from 4 to 1 GiB' --size 3
 fails 2 'RANK@TIME' --kill 1

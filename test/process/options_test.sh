@@ -83,6 +83,10 @@ for command in bench/mrc_perf bench/nccl_perf tools/mrc_probe 'tools/mrc_fabric 
     expect "$command --help in $width columns" \
       [ "$(awk '{ if (length > n) n = length } END { print n }' "$work/help.out")" -le "$width" ]
   done
+  if [[ $command == *'sim run' ]]; then
+    expect 'each field of a scenario begins a line' \
+      [ "$(grep -Ec '^  (random_faults|samples|plots) ' "$work/help.out")" = 3 ]
+  fi
   expect "$command --version" [ "$("$program" --version)" = "${program##*/} $version (OpenMRC)" ]
 done
 

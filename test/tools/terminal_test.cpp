@@ -25,6 +25,13 @@ TEST_CASE("tools: paragraphs are filled, rows and headings stay") {
   CHECK(fit("one two three\n", 8) == "one two\nthree\n");
 }
 
+TEST_CASE("tools: a row is no part of the paragraph above it") {
+  const std::string row =
+      "  random_faults {begin, end, max_faults, ...}      bad_cables {share, loss}";
+  CHECK(fit(row + "\n  samples    interval, per_host\n", 80) ==
+        row + "\n  samples    interval, per_host\n");
+}
+
 TEST_CASE("tools: what can't be broken is left whole") {
   CHECK(fit("unbreakable-word next", 5) == "unbreakable-word\nnext\n");
   CHECK(fit("", 40).empty());

@@ -26,6 +26,15 @@ class FittedFormatter : public CLI::Formatter {
   std::string make_usage(const CLI::App* app, std::string name) const override {
     return "\n" + CLI::Formatter::make_usage(app, std::move(name));
   }
+  /// Two blanks at least separate the columns: a name that leaves room for one stands alone.
+  std::string make_option(const CLI::Option* option, bool positional) const override {
+    std::string text = CLI::Formatter::make_option(option, positional);
+    const std::size_t width = get_column_width();
+    if (text.size() > width && text[width - 1] == ' ' && text[width - 2] != ' ' &&
+        text.find('\n') >= width)
+      text.replace(width - 1, 1, "\n" + std::string(width, ' '));
+    return text;
+  }
   std::string make_help(const CLI::App* app, std::string name,
                         CLI::AppFormatMode mode) const override {
     return fit(CLI::Formatter::make_help(app, std::move(name), mode), output_width());

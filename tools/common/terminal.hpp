@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace mrc::tools {
@@ -79,12 +80,13 @@ inline void put_block(std::string& out, const Block& block, std::size_t width) {
     text.remove_prefix(std::min(end + 1, text.size()));
     line = line.substr(0, line.find_last_not_of(' ') + 1);
     const std::size_t indent = std::min(line.find_first_not_of(' '), line.size());
+    detail::Block block = detail::begin_block(line);
     const bool continues = !line.empty() && last_size > 0 && indent == blocks.back().column &&
-                           (blocks.back().row || last_size >= kFullLine);
+                           (blocks.back().row || (last_size >= kFullLine && !block.row));
     if (continues) {
       blocks.back().text.append(" ").append(line.substr(indent));
     } else {
-      blocks.push_back(detail::begin_block(line));
+      blocks.push_back(std::move(block));
     }
     last_size = line.size();
   }
