@@ -75,7 +75,7 @@ struct ProfiledHost {
     wanted.profiles = std::make_shared<const ProfileSet>(set);
     return wanted;
   }
-  /// The host's profiles change, and nobody tells the devices.
+  /// The host's profiles change, and nobody tells the devices, which look now and then.
   void write(const std::function<void(ProfileSet&)>& change) const {
     HostStoreWriter store(folder.path, kPatience);
     store.write(changed(store, change));
@@ -230,13 +230,14 @@ TEST_CASE("host profiles: queue pairs use them, and EVs are denied and replaced 
   }
 }
 
-TEST_CASE("host profiles: devices look before they send, and those that open later have them") {
+TEST_CASE("host profiles: devices that nobody tells follow, and those that open later have them") {
   ProfiledHost host;
   const auto evs = evs_from(0x1000, 2);
   (void)host.change([&](ProfileSet& set) { set = explicit_set(5, evs); });
   QueuePair& qp = host.net.pair({5, {}});
   host.net.copy(qp);
   host.write([](ProfileSet& set) { set.evs[5].entries[3].denied = true; });
+  CHECK(eventually([&] { return host.net.paths(qp).at(0x1003).state == std::string("denied"); }));
   const auto before = host.net.paths(qp);
   host.net.copy(qp);
   const auto after = host.net.paths(qp);

@@ -139,7 +139,7 @@ TEST_CASE("steering: without a path packets wait, and go on when one is allowed"
   CHECK(count_denied(paths_of(client)) == 0);
 }
 
-TEST_CASE("steering: the host's rules reach devices before their next burst, and later devices") {
+TEST_CASE("steering: the host's rules reach devices that nobody tells, and later devices") {
   ControlledPair controlled;
   Pair& pair = controlled.pair;
   pair.copy_all();
@@ -151,7 +151,8 @@ TEST_CASE("steering: the host's rules reach devices before their next burst, and
     CHECK(store.rules().steering == SteeringRules{});
     store.write({{0, {one}}});
   }
-  // Nobody has told the devices: they have looked before they sent.
+  // Nobody has told the devices: they look now and then.
+  copy_until(pair, [&] { return paths_of(client)[0]["state"] == "denied"; });
   const Json before = paths_of(client);
   copy_until(pair, [&] { return used(before, paths_of(client)) == 7; });
   const Json after = paths_of(client);
@@ -263,11 +264,13 @@ TEST_CASE("steering: the store belongs to who may change it, one at a time") {
     CHECK_THROWS_AS(HostStoreWriter(folder.path, Duration(0)), Error);
     store.write({{plane_bit(2), {denied_ev(0, 5), denied_ev(0, 6)}}});
   }
+  CHECK(device.number() == before);
+  CHECK(device.look());
   CHECK(device.number() != before);
-  const auto rules = device.rules(monotonic_now()).rules;
+  const auto rules = device.rules().rules;
   CHECK(rules->steering.planes_down == plane_bit(2));
   CHECK(rules->steering.denied == std::vector{denied_ev(0, 5), denied_ev(0, 6)});
-  CHECK(device.rules(monotonic_now()).rules == rules);  // read once
+  CHECK(!device.look());  // read once
   CHECK(HostStoreWriter(folder.path, kPatience).rules().serial == rules->serial);
 
   // What others could have written does not count.
@@ -277,7 +280,7 @@ TEST_CASE("steering: the store belongs to who may change it, one at a time") {
   CHECK((is.st_mode & 0777) == 0644);
   REQUIRE(::chmod(file.c_str(), 0666) == 0);
   HostStore later(folder.path, log);
-  CHECK(later.rules(monotonic_now()).rules->steering.denied.empty());
+  CHECK(later.rules().rules->steering.denied.empty());
   CHECK_THROWS_AS(HostStoreWriter("/nowhere", kPatience), Error);
 }
 
@@ -301,69 +304,85 @@ TEST_CASE("steering: a controller that is killed while it changes the rules leav
   const OwnFolder folder;
   const detail::Log log(LogLevel::off);
   HostStore device(folder.path, log);
-  Time now = monotonic_now();
-  unsigned halves = 0;
   for (int n = 0; n < 30; ++n) {
     const ::pid_t child = in_child([&] {
       for (HostStoreWriter store(folder.path, kPatience);;) store.write({});
     });
     const std::uint64_t before = device.number();
-    CHECK(eventually([&] { return device.number() - before >= 20; }, std::this_thread::yield));
+    CHECK(eventually(
+        [&] {
+          (void)device.look();
+          return device.number() - before >= 10;
+        },
+        std::this_thread::yield));
     std::this_thread::sleep_for(std::chrono::microseconds(7 * n));
     ::kill(child, SIGKILL);
     ::waitpid(child, nullptr, 0);
     const std::uint64_t stored = detail::read_host_state(folder.path).serial;
-    (void)device.rules(now);
-    now += std::chrono::seconds(1);
+    (void)device.look();
     CHECK(stored != 0);
-    CHECK(device.rules(now).rules->serial == stored);
-    halves += device.number() % 2;
-    now += std::chrono::seconds(20);
+    CHECK(device.rules().rules->serial == stored);
   }
-  MESSAGE(halves, " were killed between the two");
-  // One that does not come to an end in the midst of it, and the next one, which does.
-  const std::uint64_t odd = device.number() | 1;
-  std::ofstream(file_of(folder, ".number"), std::ios::in | std::ios::out)
-      .write(reinterpret_cast<const char*>(&odd), sizeof odd);  // NOLINT
-  CHECK(device.rules(now).number != device.number());
   HostStoreWriter(folder.path, kPatience).write({{plane_bit(3), {}}});
-  const auto reading = device.rules(now);
-  CHECK(reading.rules->steering.planes_down == plane_bit(3));
-  CHECK(reading.number == device.number());
+  CHECK(device.look());
+  CHECK(device.rules().rules->steering.planes_down == plane_bit(3));
 }
 
-TEST_CASE("steering: rules that can't be read for a while are read later, without a change") {
+TEST_CASE("steering: rules that can't be read stay as they were, and are read later") {
   const OwnFolder folder;
-  const detail::Log log(LogLevel::off);
+  LogLines lines;
+  Config config;
+  lines.capture(config, LogLevel::warn);
+  const detail::Log log(LogLevel::warn, config.log_sink);
   HostStore device(folder.path, log);
   HostStoreWriter(folder.path, kPatience).write({{plane_bit(4), {}}});
+  CHECK(device.look());
+  HostStoreWriter(folder.path, kPatience).write({{plane_bit(5), {}}});
   const std::string file = file_of(folder, ".json");
-  Time now = monotonic_now();
   std::filesystem::rename(file, file + ".away");
   std::filesystem::create_directory(file);
-  const auto reading = device.rules(now);
-  CHECK(reading.rules->steering.planes_down == 0);
-  CHECK(reading.number != device.number());
+  for (int i = 0; i < 3; ++i) CHECK(!device.look());
+  CHECK(device.rules().rules->steering.planes_down == plane_bit(4));
+  CHECK(lines.count("can't be read") + lines.count("belong to another user") == 1);
   std::filesystem::remove(file);
   std::filesystem::rename(file + ".away", file);
-  CHECK(device.rules(now).rules->steering.planes_down == 0);  // not at each burst
-  now += std::chrono::seconds(1);
-  CHECK(device.rules(now).rules->steering.planes_down == plane_bit(4));
+  CHECK(device.look());
+  CHECK(device.rules().rules->steering.planes_down == plane_bit(5));
 }
 
-TEST_CASE("steering: a folder that comes later is followed when a device is told") {
+TEST_CASE("steering: whatever becomes of the store's files, devices go on") {
+  ControlledPair controlled;
+  Pair& pair = controlled.pair;
+  HostStoreWriter(controlled.folder.path, kPatience).write({{plane_bit(1), {}}});
+  ControlClient client = controlled.client();
+  (void)client.must({{"request", "host_changed"}});
+  pair.copy_all();
+  for (const auto& file : std::filesystem::directory_iterator(controlled.folder.path + "/host"))
+    std::filesystem::resize_file(file.path(), 0);
+  pair.copy_all();
+  CHECK(client.refused({{"request", "host_changed"}}) == "failed");
+  CHECK(pair.a.device.plane_state(1).enabled == false);
+  std::filesystem::remove_all(controlled.folder.path + "/host");
+  (void)client.must({{"request", "host_changed"}});
+  pair.copy_all();
+  CHECK(pair.a.device.plane_state(1).enabled == true);
+}
+
+TEST_CASE("steering: a folder that comes later is followed") {
   const OwnFolder folder;
   const std::string path = folder.path + "/later";
   const detail::Log log(LogLevel::off);
   HostStore device(path, log);
-  CHECK(device.rules(monotonic_now()).rules->steering.denied.empty());
+  CHECK(device.rules().rules->steering.denied.empty());
   std::filesystem::create_directory(path);
+  CHECK(!device.look());
   HostStoreWriter(path, kPatience).write({{0, {denied_ev(0, 5)}}});
-  CHECK(device.rules(monotonic_now()).rules->steering.denied.empty());
-  device.reread();
-  CHECK(device.rules(monotonic_now()).rules->steering.denied.size() == 1);
+  CHECK(device.look());
+  CHECK(device.rules().rules->steering.denied.size() == 1);
   HostStoreWriter(path, kPatience).write({});
-  CHECK(device.rules(monotonic_now()).rules->steering.denied.empty());
+  device.reread();
+  CHECK(device.rules().rules->steering.denied.empty());
+  CHECK(!device.look());
 }
 
 TEST_CASE("steering: rules as JSON, there and back") {

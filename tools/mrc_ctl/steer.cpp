@@ -158,7 +158,7 @@ void require_effect(const detail::HostChange& change, const detail::SteeringRule
 }
 
 void print_unconfirmed(const std::string& why) {
-  fmt::print(stderr, "mrc_ctl: not confirmed: {}; it reads the rules before it sends again\n",
+  fmt::print(stderr, "mrc_ctl: not confirmed: {}; it reads the rules once it runs again\n",
              printable(why));
 }
 

@@ -188,7 +188,7 @@ class HostController final : public Controller {
     });
   }
   /// All or nothing over the live devices. Throws mrc::Error: that of a device that can't do it;
-  /// EIO if one does not answer, which then reads the rules before it sends.
+  /// EIO if one does not answer, which then reads the rules once it runs.
   void change_state(const std::function<void(HostState&)>& change,
                     const std::function<void(mrc::control::RemoteDevice&)>& confirmed = {}) const {
     require_net_admin();
@@ -219,7 +219,7 @@ class HostController final : public Controller {
     std::string who;
     for (const std::string& why : unconfirmed) who += (who.empty() ? "" : "; ") + why;
     fail(EIO, "it is done, but not confirmed by all: " + who +
-                  "; who has not reads the rules before it sends");
+                  "; who has not reads the rules once it runs");
   }
 
   mrc::Device& device_;

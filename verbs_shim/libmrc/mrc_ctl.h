@@ -8,7 +8,7 @@
  *
  * Calls that modify ports and profiles act on all devices of the host, those of other processes and
  * later ones included. A. EPERM: the thread lacks CAP_NET_ADMIN. EIO: a process does not answer; if
- * it was asked in time, nothing has changed, else it does what was changed before it sends again
+ * it was asked in time, nothing has changed, else it does what was changed once it runs again
  * (the log says which). MRC_VERBS_CONTROLLER=process: they act on this process alone.
  *
  * Marks A, and what NULL, threads and fork() mean: as in mrc.h. */

@@ -56,12 +56,14 @@ class DeviceControl final : public ControlService, public control::LineHandler, 
   // As DumpSource
   [[nodiscard]] const std::string& dump_file() const noexcept override { return dump_file_; }
   [[nodiscard]] std::string dump(std::string_view why) override;
+  void look() noexcept override;
   [[nodiscard]] bool lanes_answer() const;
 
   struct Requests;  // impl/device_requests.ipp
   friend struct Requests;
 
   void keep(const char* kind, nlohmann::json line, std::vector<std::string>& lines);
+  void follow_store();
   void watch_progress(Time now);
 
   /// A queue pair that has something to do.

@@ -24,6 +24,8 @@ class DumpSource {
   /// All that is known, in a line without its end. `why`: the signal's name, "exit" or "closed". It
   /// must not wait for long: a thread that died may hold locks for good.
   [[nodiscard]] virtual std::string dump(std::string_view why) = 0;
+  /// Called every two seconds or more often by the thread that makes dumps.
+  virtual void look() noexcept = 0;
 };
 
 /// Throws mrc::Error that names the file, if nothing can be appended to it.

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <utility>
@@ -12,7 +13,6 @@
 
 #include "mrc/api/denied_paths.hpp"
 #include "mrc/core/error.hpp"
-#include "mrc/core/time.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/host/profile_set.hpp"
 
@@ -67,37 +67,45 @@ struct HostState {
   std::uint64_t serial = 0;  ///< random; another one whenever something was changed. 0: never
 };
 
-/// That, as a device sees it.
+/// That, as a device sees it: HostStore sets it, lanes read it.
 ///
-/// Thread contract: any thread. number() is data path.
+/// Thread contract: any thread. number() is data path, and reads memory of this process alone.
 class HostRules {
  public:
-  virtual ~HostRules() = default;
-  /// Changes with the rules: memory that is shared with whoever changes them.
+  HostRules() = default;
+  HostRules(const HostRules&) = delete;
+  HostRules& operator=(const HostRules&) = delete;
+
+  /// Another one whenever the rules have been set.
   [[nodiscard]] std::uint64_t number() const noexcept {
-    return number_.load(std::memory_order_acquire)->load(std::memory_order_acquire);
+    return number_.load(std::memory_order_acquire);
   }
-  /// The rules, and how current they are.
+  /// The rules in force, and number() of these.
   struct Reading {
     std::shared_ptr<const HostState> rules;  ///< never null
-    std::uint64_t number = 0;  ///< number() of then. Another one: they may be out of date
-    Time try_again{};          ///< then, if number() stays, asking again may bring others
+    std::uint64_t number = 0;
   };
-  /// The rules in force. Reads a file when number() has changed. One that can't be read is logged
-  /// once, leaves the rules as they were, and is tried again after a while, if asked again. `now`
-  /// in monotonic time.
-  [[nodiscard]] virtual Reading rules(Time now) noexcept = 0;
+  [[nodiscard]] Reading rules() const noexcept {
+    const std::lock_guard lock(mutex_);
+    return {rules_, number()};
+  }
+  /// In a forked child: no thread was at work with it.
+  [[nodiscard]] bool at_rest() const noexcept {
+    return std::unique_lock(mutex_, std::try_to_lock).owns_lock();
+  }
 
  protected:
-  HostRules() = default;
-  /// The number is there from now on, as long as this object.
-  void set_number(const std::atomic<std::uint64_t>& number) noexcept {
-    number_.store(&number, std::memory_order_release);
+  /// `rules` is not null.
+  void set(std::shared_ptr<const HostState> rules) noexcept {
+    const std::lock_guard lock(mutex_);
+    rules_.swap(rules);
+    number_.fetch_add(1, std::memory_order_release);
   }
 
  private:
-  static constexpr std::atomic<std::uint64_t> kNone{0};
-  std::atomic<const std::atomic<std::uint64_t>*> number_{&kNone};
+  mutable std::mutex mutex_;  ///< leaf; of rules_
+  std::shared_ptr<const HostState> rules_ = std::make_shared<const HostState>();
+  std::atomic<std::uint64_t> number_{0};
 };
 
 }  // namespace mrc::inline v0_1::detail

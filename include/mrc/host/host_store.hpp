@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <atomic>
 #include <cstdint>
-#include <memory>
-#include <mutex>
 #include <string>
 
 #include "mrc/api/log.hpp"
@@ -23,8 +20,9 @@
 ///     KEY.json      the rules and profiles (docs/control.md)
 ///     KEY.json.new  what they are to be, while devices are asked whether they would take them
 ///     KEY.lock      locked by whoever changes them
-///     KEY.number    8 bytes that all devices have mapped; odd from before the rules change until
-///                   they have changed
+///
+/// Devices only read it, and never map a file: one that is full or truncated costs nobody more than
+/// the rules.
 namespace mrc::inline v0_1::detail {
 
 /// What the names of the files begin with, in 16 hexadecimal digits: the network namespace of the
@@ -38,41 +36,39 @@ namespace mrc::inline v0_1::detail {
 /// read.
 [[nodiscard]] HostState read_host_state(const std::string& folder);
 
+/// Which file the rules are in: another mark after each change. All zero: there is none.
+struct StoreMark {
+  std::uint64_t inode = 0;
+  std::int64_t seconds = 0, nanoseconds = 0;  ///< of the file's last change
+  std::int64_t size = 0;
+
+  /// Equal in every field.
+  friend bool operator==(const StoreMark&, const StoreMark&) = default;
+};
+
 /// The store as a device sees it.
+///
+/// Thread contract: that of HostRules for what is inherited; the rest is one thread's.
 class HostStore final : public HostRules {
  public:
   /// Reads it. A folder or file that is missing has no rules.
   HostStore(std::string folder, const Log& log);
-  ~HostStore() override;
-  HostStore(const HostStore&) = delete;
-  HostStore& operator=(const HostStore&) = delete;
 
-  [[nodiscard]] Reading rules(Time now) noexcept override;
   /// What they are to be (HostStoreWriter::propose()). Throws mrc::Error if there is nothing, or it
   /// can't be read.
   [[nodiscard]] HostState proposal() const;
-  /// Reads the rules anew, and begins to follow a store that did not exist before. Throws
-  /// mrc::Error if they can't be read; those that were stay in force.
+  /// Reads the rules anew. Throws mrc::Error if they can't be read; those that were stay in force.
   void reread();
-  /// In a forked child: no thread was at work with it.
-  [[nodiscard]] bool at_rest() noexcept {
-    return std::unique_lock(mutex_, std::try_to_lock).owns_lock();
-  }
+  /// Reads them if they are others than were read last, for devices that nobody has told. Rules
+  /// that can't be read are logged once, leave those that were in force, and are tried again by the
+  /// next call. True if they were read.
+  bool look() noexcept;
 
  private:
-  void attach() noexcept;
-  void read(std::uint64_t now);
-
   const std::string folder_;
   const std::string key_ = host_key();  ///< of the thread that opens the device
   const Log& log_;
-  std::mutex mutex_;  ///< leaf; of what follows
-  std::shared_ptr<const HostState> rules_;
-  std::uint64_t read_at_ = ~std::uint64_t{0};  ///< number() before they were read; that: never
-  std::uint64_t tried_at_ = 0;                 ///< and before it was last tried
-  Time try_again_{};
-  Duration pause_{};                                 ///< before that
-  const std::atomic<std::uint64_t>* map_ = nullptr;  ///< the number, mapped
+  StoreMark read_, refused_;  ///< what was read last; what could not be, and was logged
 };
 
 /// The store, locked to be changed.
@@ -91,8 +87,8 @@ class HostStoreWriter {
   /// Leaves what rules and profiles are to be where devices can read it, with a serial of its own,
   /// which is returned. Throws mrc::Error.
   std::uint64_t propose(HostState wanted);
-  /// What was proposed is in force, as a whole or not at all; devices that send see it before their
-  /// next burst. Throws mrc::Error.
+  /// What was proposed is in force, as a whole or not at all, in devices that read it from now on.
+  /// Throws mrc::Error.
   void commit();
   /// Both.
   void write(const HostState& rules) {
@@ -101,12 +97,10 @@ class HostStoreWriter {
   }
 
  private:
-  void set_number(std::uint64_t number) const;
-
   const std::string folder_;
   const std::string key_ = host_key();
   const ForkMark fork_;
-  UniqueFd lock_, number_;
+  UniqueFd lock_;
   HostState rules_, proposed_;
   bool open_ = false;  ///< proposed_ is there, and not in force
 };

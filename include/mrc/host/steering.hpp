@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <utility>
 
@@ -25,19 +26,15 @@ class Steering {
   [[nodiscard]] SteeringRules& own() noexcept { return own_; }
   /// Those of the host count from now on.
   void follow(std::shared_ptr<HostRules> host) noexcept { host_ = std::move(host); }
-  /// The host's rules may be others than those that refresh() took. Once per burst.
-  [[nodiscard]] bool stale(Time now) const noexcept {
-    if (host_ == nullptr) return false;
-    const std::uint64_t current = host_->number();
-    return current != number_ && (current != tried_ || now >= try_again_);
+  /// The host's rules are others than those that refresh() took. Once per burst.
+  [[nodiscard]] bool stale() const noexcept {
+    return host_ != nullptr && host_->number() != number_;
   }
   /// Takes the host's rules. True if they are others than before.
-  bool refresh(Time now) noexcept {
+  bool refresh() noexcept {
     if (host_ == nullptr) return false;
-    tried_ = host_->number();  // first: if they change meanwhile, they are stale
-    HostRules::Reading reading = host_->rules(now);
+    HostRules::Reading reading = host_->rules();
     number_ = reading.number;
-    try_again_ = reading.try_again;
     return std::exchange(host_rules_, std::move(reading.rules)) != host_rules_;
   }
 
@@ -63,8 +60,6 @@ class Steering {
   SteeringRules own_;
   std::shared_ptr<const HostState> host_rules_;
   std::shared_ptr<HostRules> host_;
-  std::uint64_t tried_ = 0;   ///< HostRules::number() before refresh()
-  Time try_again_{};          ///< at that number
   std::uint64_t number_ = 0;  ///< HostRules::number() that host_rules_ are of
 };
 

@@ -137,6 +137,7 @@ MRC_SETUP DeviceControl::~DeviceControl() {
 MRC_SETUP std::string DeviceControl::greeting() {
   const control_text::Json nothing;
   bool follows = false;
+  if (store_->look()) follow_store();  // whoever was stopped may have missed what it was told
   control_text::Json line = Requests{*this, nothing, follows}.process();
   line["event"] = "hello";
   return control_text::line_of(line);
@@ -256,12 +257,25 @@ MRC_SETUP std::string DeviceControl::dump(std::string_view why) {
   return control_text::line_of(dump);
 }
 
+/// The host's rules were read: answers when they are in force here.
+MRC_SETUP void DeviceControl::follow_store() {
+  for (const auto& lane : core_.lanes()) lane->follow(store_);
+  core_.log().warn("the rules for all devices of this host have changed");
+}
+
+/// Without a socket, nobody tells of the host's rules.
+MRC_SETUP void DeviceControl::look() noexcept try {
+  if (!server_ && store_->look()) follow_store();
+} catch (const std::exception&) {  // out of memory for a line of the log
+}
+
 MRC_SETUP Time DeviceControl::tick(Time now) {
+  constexpr Duration kLongest = std::chrono::seconds(2);
+  if (store_->look()) follow_store();
   const Duration limit = core_.config().stall_warning;
-  if (limit == Duration(0)) return kNever;
+  if (limit == Duration(0)) return now + kLongest;
   watch_progress(now);
-  return now +
-         std::clamp<Duration>(limit / 4, std::chrono::milliseconds(10), std::chrono::seconds(2));
+  return now + std::clamp<Duration>(limit / 4, std::chrono::milliseconds(10), kLongest);
 }
 
 /// Tells once of each queue pair that makes no progress, and when it goes on; of a few at a time,

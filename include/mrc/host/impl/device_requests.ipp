@@ -265,7 +265,7 @@ struct DeviceControl::Requests {
       for (std::size_t at = 0; lane->count_denied(at, kPeers, count) == kPeers;) at += kPeers;
     return {{"planes_down", to_json(SteeringRules{core().planes_down(), {}})["planes_down"]},
             {"denied", list_of(core().denied())},
-            {"host", to_json(control.store_->rules(monotonic_now()).rules->steering)},
+            {"host", to_json(control.store_->rules().rules->steering)},
             {"paths", count.paths},
             {"peers_cut_off", count.peers_cut_off}};
   }
@@ -322,10 +322,9 @@ struct DeviceControl::Requests {
   /// The rules for the host have changed: answers when they are in force.
   [[nodiscard]] Json host_changed() const {
     control.store_->reread();
-    for (const auto& lane : core().lanes()) lane->follow(control.store_);
-    core().log().warn("the rules for all devices of this host have changed");
+    control.follow_store();
     Json answer = denied();
-    answer["serial"] = control.store_->rules(monotonic_now()).rules->serial;
+    answer["serial"] = control.store_->rules().rules->serial;
     if (Json failed = core().profiles().not_followed(); !failed.empty())
       answer["failed"] = std::move(failed);
     return answer;

@@ -127,16 +127,16 @@ MRC_SETUP void serve_dumps(DumpState& state) noexcept {
   state.thread = static_cast<::pid_t>(::syscall(SYS_gettid));
   while (true) {
     ::pollfd asked{state.asked.fd(), POLLIN, 0};
-    (void)::poll(&asked, 1, -1);
+    (void)::poll(&asked, 1, 2000);
     unsigned char number = 0;
-    if (::read(state.asked.fd(), &number, 1) != 1) continue;
+    const bool told = ::read(state.asked.fd(), &number, 1) == 1;
     const auto signal = std::find_if(kDumpSignals.begin(), kDumpSignals.end(),
                                      [&](const auto& entry) { return entry.first == number; });
-    if (signal != kDumpSignals.end()) {
-      const std::lock_guard lock(state.mutex);
+    const std::lock_guard lock(state.mutex);
+    if (signal != kDumpSignals.end())
       for (DumpSource* source : state.sources) leave_dump(*source, signal->second);
-    }
-    ++state.made;
+    if (told) ++state.made;  // before locks are waited for that a thread may have died with
+    for (DumpSource* source : state.sources) source->look();
   }
 }
 

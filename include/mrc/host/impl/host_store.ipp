@@ -3,12 +3,12 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cinttypes>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -68,6 +68,15 @@ inline constexpr std::size_t kLargestStore = 16 << 20;
   return UniqueFd();
 }
 
+/// Of the rules in force. Before they are read: if they change meanwhile, they are read again.
+[[nodiscard]] MRC_SETUP StoreMark mark_of(const std::string& folder, const std::string& key) {
+  struct stat is {};
+  if (!has_store(folder, false) ||
+      ::lstat((store_in(folder) + "/" + key + ".json").c_str(), &is) != 0)
+    return {};
+  return {is.st_ino, is.st_ctim.tv_sec, is.st_ctim.tv_nsec, is.st_size};
+}
+
 /// What a file of the store says; nothing if it is not there. Throws mrc::Error.
 [[nodiscard]] MRC_SETUP HostState read_rules(const std::string& folder, const std::string& name) {
   const auto fail = [&](const std::string& why) {
@@ -118,47 +127,28 @@ MRC_SETUP HostState read_host_state(const std::string& folder) {
 }
 
 MRC_SETUP HostStore::HostStore(std::string folder, const Log& log)
-    : folder_(std::move(folder)), log_(log), rules_(std::make_shared<const HostState>()) {
-  try {
-    reread();
-  } catch (const Error& error) {
-    log_.warn(error.what());
-  }
-}
-
-MRC_SETUP HostStore::~HostStore() {
-  if (map_ != nullptr)
-    ::munmap(const_cast<std::atomic<std::uint64_t>*>(map_), sizeof *map_);  // NOLINT
-}
-
-/// Maps the number, if it is there. Under the lock.
-MRC_SETUP void HostStore::attach() noexcept try {
-  if (map_ != nullptr || !has_store(folder_, true)) return;
-  const std::string name = key_ + ".number";
-  UniqueFd file = open_in_store(folder_, name, O_RDWR | O_CREAT);
-  if (file.open() && ::ftruncate(file.fd(), sizeof *map_) != 0) return;  // that is its size
-  if (!file.open()) file = open_in_store(folder_, name, O_RDONLY);
-  struct stat is {};
-  if (!file.open() || ::fstat(file.fd(), &is) != 0 || is.st_size != off_t{sizeof *map_}) return;
-  void* map = ::mmap(nullptr, sizeof *map_, PROT_READ, MAP_SHARED, file.fd(), 0);
-  if (map == MAP_FAILED) return;
-  static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
-  map_ = static_cast<const std::atomic<std::uint64_t>*>(map);
-  set_number(*map_);
-} catch (const std::exception&) {  // out of memory: rules come by the control socket alone
+    : folder_(std::move(folder)), log_(log) {
+  (void)look();
 }
 
 MRC_SETUP void HostStore::reread() {
-  const std::lock_guard lock(mutex_);
-  attach();
-  const std::uint64_t now = number();  // first: if they change meanwhile, they are read again
-  read(now);
+  const StoreMark now = mark_of(folder_, key_);
+  set(std::make_shared<const HostState>(read_rules(folder_, key_ + ".json")));
+  read_ = now;
 }
 
-/// Under the lock. `now`: number() before. Throws mrc::Error.
-MRC_SETUP void HostStore::read(std::uint64_t now) {
-  rules_ = std::make_shared<const HostState>(read_rules(folder_, key_ + ".json"));
-  if (now % 2 == 0) read_at_ = now;  // else they are about to change, or have
+MRC_SETUP bool HostStore::look() noexcept try {
+  const StoreMark now = mark_of(folder_, key_);
+  if (now == read_) return false;
+  try {
+    reread();
+    return true;
+  } catch (const Error& error) {
+    if (std::exchange(refused_, now) != now) log_.warn(error.what());
+  }
+  return false;
+} catch (const std::exception&) {  // out of memory: the next call tries again
+  return false;
 }
 
 MRC_SETUP HostState HostStore::proposal() const {
@@ -167,27 +157,6 @@ MRC_SETUP HostState HostStore::proposal() const {
     throw Error(Errc::not_found, "nothing is proposed in " + store_in(folder_) +
                                      ", whose rules this device follows");
   return wanted;
-}
-
-MRC_SETUP HostRules::Reading HostStore::rules(Time now) noexcept {
-  constexpr Duration kFirstPause = std::chrono::milliseconds(100);
-  constexpr Duration kLongestPause = std::chrono::seconds(10);
-  const std::lock_guard lock(mutex_);
-  const std::uint64_t current = number();
-  if (read_at_ == current) return {rules_, read_at_, now};
-  // A file that can't be read, or a writer that died before it had set the number.
-  const bool again = std::exchange(tried_at_, current) == current;
-  if (again && now < try_again_) return {rules_, read_at_, try_again_};
-  pause_ = again ? std::min(2 * pause_, kLongestPause) : kFirstPause;
-  try_again_ = now + pause_;
-  try {
-    const auto before = rules_;
-    read(current);
-    if (before->serial != 0 && rules_->serial == before->serial) rules_ = before;  // no change
-  } catch (const std::exception& error) {
-    if (!again) log_.warn(error.what());
-  }
-  return {rules_, read_at_, try_again_};
 }
 
 MRC_SETUP HostStoreWriter::HostStoreWriter(const std::string& folder, Duration patience, bool anew)
@@ -246,30 +215,15 @@ MRC_SETUP std::uint64_t HostStoreWriter::propose(HostState wanted) {
   const ssize_t written = ::write(file.fd(), text.data(), text.size());
   if (written != static_cast<ssize_t>(text.size()))
     throw_errno("cannot write " + fresh, written < 0 ? errno : ENOSPC);
-  number_ = open_in_store(folder_, key_ + ".number", O_RDWR | O_CREAT);
-  if (!number_.open()) throw_errno("cannot change the number of the rules in " + store_in(folder_));
   proposed_ = std::move(wanted);
   return proposed_.serial;
 }
 
 MRC_SETUP void HostStoreWriter::commit() {
   const std::string path = store_in(folder_) + "/" + key_ + ".json";
-  std::uint64_t number = 0;
-  (void)!::pread(number_.fd(), &number, sizeof number, 0);
-  number = (number + 1) | 1;  // it is odd already, if the last writer died here
-  set_number(number);
-  const int e = ::rename((path + ".new").c_str(), path.c_str()) == 0 ? 0 : errno;
-  if (e == 0) {
-    open_ = false;
-    rules_ = proposed_;
-  }
-  set_number(number + 1);
-  if (e != 0) throw_errno("cannot write " + path, e);
-}
-
-MRC_SETUP void HostStoreWriter::set_number(std::uint64_t number) const {
-  if (::pwrite(number_.fd(), &number, sizeof number, 0) != ssize_t{sizeof number})
-    throw_errno("cannot write the number of the rules in " + store_in(folder_));
+  if (::rename((path + ".new").c_str(), path.c_str()) != 0) throw_errno("cannot write " + path);
+  open_ = false;
+  rules_ = proposed_;
 }
 
 }  // namespace mrc::inline v0_1::detail

@@ -56,7 +56,7 @@ MRC_SETUP Lane::Lane(const LaneSurroundings& around, unsigned index,
               filter_, steering_,
               {[this] { report_path_events(); },
                [this](Time now) {
-                 if (steering_.refresh(now)) apply_steering(now);
+                 if (steering_.refresh()) apply_steering(now);
                }},
               engine_.options().start, index),
       progress_(config_, mutex_, planes_, engine_, rounds_) {}
@@ -200,7 +200,7 @@ MRC_SETUP void Lane::release_memory(std::uint32_t key) noexcept {
 MRC_SETUP void Lane::follow(std::shared_ptr<HostRules> host) noexcept {
   const std::lock_guard lock(mutex_);
   steering_.follow(std::move(host));
-  steering_.refresh(monotonic_now());
+  steering_.refresh();
   steered();
 }
 
@@ -214,7 +214,7 @@ MRC_SETUP void Lane::steered() noexcept {
 
 /// Takes planes and paths out of use, or uses them again, as steering says.
 MRC_SETUP void Lane::apply_steering(Time now) noexcept {
-  if (steering_.stale(now)) steering_.refresh(now);  // older profiles would replace those of others
+  if (steering_.stale()) steering_.refresh();  // older profiles would replace those of others
   const PlaneMask known = engine_.options().planes;
   const PlaneMask changed = (planes_.disabled ^ steering_.planes_down()) & known;
   planes_.disabled ^= changed;

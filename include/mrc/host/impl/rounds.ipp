@@ -95,7 +95,7 @@ MRC_DECL Time Rounds::next_deadline() const noexcept {
 
 /// Everything of a round but transmission. True if there were packets.
 MRC_DECL bool Rounds::take_in(Time now) noexcept {
-  if (steering_.stale(now)) [[unlikely]]
+  if (steering_.stale()) [[unlikely]]
     calls_.steer(now);
   if (now >= faults_.next_change()) faults_.apply(now);
   const bool moved = receive(now);
@@ -271,7 +271,7 @@ MRC_DECL bool Rounds::transmit(Time now) noexcept {
     retry_ = kNever;
   }
   for (unsigned n = 0; n < kBurstsPerRound; ++n) {
-    if (steering_.stale(now)) [[unlikely]]
+    if (steering_.stale()) [[unlikely]]
       calls_.steer(now);
     tx_.clear();
     engine_.poll_transmit(now, ~(busy_ | planes_.disabled), tx_);
