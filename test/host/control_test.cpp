@@ -10,6 +10,8 @@
 #include <thread>
 
 #include "host/control_rig.hpp"
+#include "mrc/control/remote_device.hpp"
+#include "mrc/core/system_error.hpp"
 
 using namespace mrc;
 using namespace mrc::test;
@@ -444,6 +446,50 @@ TEST_CASE("control: a queue pair that waits for a receive is logged, with what w
   REQUIRE(pair.b.qps[0].post_receive(1) == Errc::ok);
   CHECK(pair.a.await_one().status == WcStatus::success);
   CHECK(eventually([&] { return lines.count(" makes progress again") > 0; }));
+}
+
+TEST_CASE("control: an error says in words what is wrong, once") {
+  ControlledPair controlled;
+  ControlClient client = controlled.client();
+  const Json part{{"plane", 0}, {"t1", 1}}, ev{{"plane", 0}, {"ev", 77}};
+  for (const Json& request :
+       {Json{{"request", "faults"}, {"schedule", "loss=0.1"}},
+        Json{{"request", "paths"}, {"lane", 9}, {"peer", 0}},
+        Json{{"request", "paths"}, {"lane", 0}, {"peer", "x"}},
+        Json{{"request", "plane"}, {"plane", 9}, {"enabled", true}},
+        Json{{"request", "deny"}, {"paths", {part}}}, Json{{"request", "allow"}, {"paths", {ev}}},
+        Json{{"request", "log"}, {"level", "loud"}},
+        Json{{"request", "check_rules"}, {"proposed", true}}}) {
+    const Json answer = client.ask(request);
+    INFO(answer.dump());
+    REQUIRE(answer["ok"] == false);
+    const auto text = answer["error"]["text"].get<std::string>();
+    CHECK(!contains(text, "json"));
+    for (unsigned code = 1; code <= static_cast<unsigned>(Errc::forked); ++code)
+      CHECK(!contains(text, std::string(": ") + to_string(static_cast<Errc>(code))));
+  }
+
+  control::RemoteDevice device(control::sockets_in(controlled.folder.path).at(0));
+  REQUIRE(device.greet(monotonic_now() + kPatience));
+  const auto told = [&](auto&& what) -> std::string {
+    try {
+      what();
+    } catch (const std::exception& error) {
+      return control::problem_with(device, error);
+    }
+    return {};
+  };
+  CHECK(told([&] {
+          (void)device.request({{"request", "faults"}, {"schedule", "loss=0.1"}}, kPatience);
+        }) == device.title() +
+                  ": faults can be changed only in devices that were opened with option faults");
+  CHECK(told([&] { (void)Json(1).at("x"); }) ==
+        device.title() +
+            ": its answer is not as docs/control.md has it; it may be another version");
+  CHECK(told([] { throw_errno("a file", ENOENT); }) ==
+        device.title() + ": a file: No such file or directory");
+  CHECK(detail::words_of(Error(std::make_error_code(std::errc::no_such_file_or_directory),
+                               "a: No such file or directory")) == "a: No such file or directory");
 }
 
 }  // namespace control_test

@@ -100,7 +100,11 @@ fails 2 'must be a time such as 90s' events --since yesterday
 is 'd[0]["answer"][1]["times_down"] > d[0]["answer"][0]["times_down"]' planes --pid "$client" ||
   fail 'how often planes were down'
 fails 1 'the last one is 1' plane 7 down --pid "$client"
-fails 1 'option faults' faults loss=0.1 --pid "$client"
+fails 1 "mrc_perf (pid $client): faults can be changed only" faults loss=0.1 --pid "$client"
+grep -Eq 'access right|json' refused.err && fail "words that mean nothing: $(cat refused.err)"
+printf '{\n "ev_profiles": [}' >profiles.json
+fails 2 'profiles.json:2:' profiles put profiles.json
+grep -q 'json.exception' refused.err && fail "the JSON library's words: $(cat refused.err)"
 ctl log info --pid "$client" >log.out || fail 'log'
 
 # Each path to the peer is probed; those of a plane that is out of use are left alone.

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <exception>
+#include <string>
 
 #include "mrc/core/error.hpp"
 #include "mrc/json/json_error.hpp"
@@ -23,8 +24,8 @@ struct Exit {
 /// program's name and returns kBadOptionStatus for invalid options or input files, else `failed`.
 template <class Run>
 [[nodiscard]] int run_main(const char* program, Run run, int failed = 1) {
-  const auto fail = [&](const std::exception& error, int status) {
-    fmt::print(stderr, "{}: {}\n", program, error.what());
+  const auto fail = [&](const std::string& words, int status) {
+    fmt::print(stderr, "{}: {}\n", program, words);
     return status;
   };
   try {
@@ -32,11 +33,12 @@ template <class Run>
   } catch (const Exit& exit) {
     return exit.code;
   } catch (const json_file::FileError& error) {
-    return fail(error, kBadOptionStatus);
+    return fail(error.what(), kBadOptionStatus);
   } catch (const Error& error) {
-    return fail(error, error.code() == Errc::invalid_argument ? kBadOptionStatus : failed);
+    return fail(mrc::detail::words_of(error),
+                error.code() == Errc::invalid_argument ? kBadOptionStatus : failed);
   } catch (const std::exception& error) {
-    return fail(error, failed);
+    return fail(error.what(), failed);
   }
 }
 

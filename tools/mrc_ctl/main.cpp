@@ -141,7 +141,7 @@ bool print_events(const Options& o, RemoteDevice& device) {
     }
     return true;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "mrc_ctl: {}: {}\n", printable(device.title()), printable(error.what()));
+    fmt::print(stderr, "mrc_ctl: {}\n", printable(control::problem_with(device, error)));
     return false;
   }
 }

@@ -16,6 +16,7 @@
 #include "mrc/host/host_change.hpp"
 #include "mrc/host/profile_json.hpp"
 #include "mrc/host/profile_registry.hpp"
+#include "mrc/json/file.hpp"
 #include "mrc_ctl/steer.hpp"
 #include "mrc_ctl/views.hpp"
 
@@ -43,16 +44,20 @@ std::string text_of_file(const std::string& name) {
   return text;
 }
 
-ProfileSet read_profiles(const std::string& name) try {
+ProfileSet read_profiles(const std::string& name) {
   const std::string text = text_of_file(name);
   const Json json = object_of(text);
-  if (json.empty()) std::ignore = Json::parse(text);  // says where it is wrong
-  return detail::profiles_from_json(json);
-} catch (const Json::parse_error& error) {
-  throw Error(Errc::invalid_argument, name + ": " + error.what());
-} catch (const Error& error) {
-  if (error.code() != Errc::invalid_argument) throw;
-  throw Error(Errc::invalid_argument, name + ": " + error.what());
+  if (json.empty()) {
+    (void)json_file::File::parse(name, text);  // says in which line it is wrong
+    if (!Json::accept(text) || Json::parse(text).size() > 0)
+      throw Error(Errc::invalid_argument, name + ": it has comments, or is nested too deep");
+  }
+  try {
+    return detail::profiles_from_json(json);
+  } catch (const Error& error) {
+    if (error.code() != Errc::invalid_argument) throw;
+    throw Error(Errc::invalid_argument, name + ": " + mrc::detail::words_of(error));
+  }
 }
 
 /// Checked as far as no device is needed, and with the EVs that GENERATED profiles leave out.

@@ -55,7 +55,7 @@ class Top {
     if (details_ && device != nullptr) try {
         text = detail_text(rows_[selected()], *device, lines, width);
       } catch (const std::exception& error) {  // it has just gone
-        text = printable(error.what());
+        text = printable(control::problem_with(*device, error));
       }
     else
       text = overview_text(rows_, selected(), found_.silent.size(), lines, width);
@@ -102,23 +102,28 @@ class Top {
     return nullptr;
   }
   /// Takes a plane of the device that d was pressed for out of use, or lets it be used again.
-  void toggle(unsigned plane) try {
+  void toggle(unsigned plane) {
     RemoteDevice* device = selected_device();
     if (device == nullptr || device->id() != selected_) {
       message_ = "that device has gone";
       return;
     }
+    try {
+      toggle(*device, plane);
+    } catch (const std::exception& error) {
+      message_ = printable(control::problem_with(*device, error));
+    }
+  }
+  void toggle(RemoteDevice& device, unsigned plane) {
     Row& row = rows_[selected()];
     const bool enable = plane < row.states.size() && row.states[plane] == "disabled";
     const Json planes =
-        device->request({{"request", "plane"}, {"plane", plane}, {"enabled", enable}})["planes"];
+        device.request({{"request", "plane"}, {"plane", plane}, {"enabled", enable}})["planes"];
     row.states[plane] = enabled_text(planes, plane);
     message_ = fmt::format("plane {} of {} is {}{}", plane, row.title, row.states[plane],
                            enable && row.states[plane] == "disabled"
                                ? ": it is down for the host (mrc_ctl plane N up --all)"
                                : "");
-  } catch (const std::exception& error) {
-    message_ = printable(error.what());
   }
 
   const Options& options_;

@@ -210,9 +210,9 @@ class HostController final : public Controller {
     } catch (const mrc::Error& error) {
       using mrc::Errc;
       const auto is = [&error](Errc code) { return error.code() == mrc::make_error_code(code); };
-      if (is(Errc::access_denied) && !asking) fail(EPERM, error.what());
+      if (is(Errc::access_denied) && !asking) fail(EPERM, mrc::detail::words_of(error));
       if (is(Errc::timed_out) || is(Errc::bad_message) || (is(Errc::access_denied) && asking))
-        fail(EIO, error.what());
+        fail(EIO, mrc::detail::words_of(error));
       throw;
     }
     if (unconfirmed.empty()) return;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -81,6 +82,10 @@ class RemoteDevice {
   std::uint64_t requests_ = 0;
   Duration patience_ = kPatience;
 };
+
+/// What to tell people of an exception that something about a device has thrown: words, once, with
+/// its title. What a JSON library says of an answer is replaced.
+[[nodiscard]] std::string problem_with(const RemoteDevice& device, const std::exception& error);
 
 /// The devices that can be found and answer, and the others.
 struct Found {

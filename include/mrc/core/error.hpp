@@ -103,6 +103,19 @@ class MRC_API Error : public std::system_error {
   Error(std::error_code code, const std::string& what) : std::system_error(code, what) {}
 };
 
+namespace detail {
+
+/// What an error says, without the name of its code, which what() adds: for people, and for errors
+/// that are made of it. The reason of a failed system call stays, once.
+[[nodiscard]] inline std::string words_of(const Error& error) {
+  std::string words = error.what();
+  const std::string reason = ": " + error.code().message();
+  while (words.ends_with(reason)) words.resize(words.size() - reason.size());
+  return error.code().category() == error_category() ? words : words + reason;
+}
+
+}  // namespace detail
+
 /// A value, or the reason why there is none. Reading the value of a failed result is undefined:
 /// test first.
 template <class T>

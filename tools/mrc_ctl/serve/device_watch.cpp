@@ -113,7 +113,7 @@ void DeviceWatch::collect() try {
   const std::lock_guard lock(mutex_);
   state_ = std::move(now);
 } catch (const Error& error) {
-  fail(error.what());
+  fail(mrc::detail::words_of(error));
   if (error.code() == std::errc::resource_unavailable_try_again)
     fail("the process does not answer; it may be stopped");
   if (error.code() == Errc::timed_out) return;  // the connection is good for the next time
@@ -123,7 +123,7 @@ void DeviceWatch::collect() try {
   gone_ = error.code() == std::errc::connection_refused ||
           error.code() == std::errc::no_such_file_or_directory || error.code() == Errc::not_found;
 } catch (const std::exception& error) {
-  fail(error.what());
+  fail(device_ && greeted_ ? control::problem_with(*device_, error) : error.what());
   device_.reset();
 }
 

@@ -134,7 +134,8 @@ HttpResponse Site::change_plane(const HttpRequest& request) {
     host_.set_plane(text_in(body, "device"), plane->get<unsigned>(), enabled->get<bool>());
     return json_response({{"ok", true}});
   } catch (const Error& error) {
-    return refusal(error.code() == Errc::not_found ? 404 : 502, printable(error.what()));
+    return refusal(error.code() == Errc::not_found ? 404 : 502,
+                   printable(mrc::detail::words_of(error)));
   }
 }
 

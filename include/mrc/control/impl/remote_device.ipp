@@ -50,9 +50,9 @@ MRC_SETUP bool RemoteDevice::greet(Time until) {
     return true;
   } catch (const Error& error) {
     gone_ = is_gone(error.code());
-    return fails(error.what());
-  } catch (const std::exception& error) {
-    return fails(error.what());
+    return fails(mrc::detail::words_of(error));
+  } catch (const std::exception&) {
+    return fails("what listens is no OpenMRC device");
   }
 }
 
@@ -121,6 +121,15 @@ MRC_SETUP std::optional<nlohmann::json> RemoteDevice::event(Duration patience) {
   const auto line = client_.receive(patience);
   if (!line) return std::nullopt;
   return object_of(*line);
+}
+
+MRC_SETUP std::string problem_with(const RemoteDevice& device, const std::exception& error) {
+  const std::string title = device.title();
+  std::string words = error.what();
+  if (const auto* own = dynamic_cast<const Error*>(&error)) words = mrc::detail::words_of(*own);
+  if (dynamic_cast<const nlohmann::json::exception*>(&error) != nullptr)
+    words = "its answer is not as docs/control.md has it; it may be another version";
+  return words.starts_with(title) ? words : title + ": " + words;
 }
 
 MRC_SETUP Found find_devices(const std::vector<std::string>& folders, Duration patience,

@@ -157,9 +157,12 @@ MRC_SETUP std::string DeviceControl::answer(std::string_view line, bool& follows
     else
       answer = Requests{*this, request, follows}.answer();
   } catch (const Error& error) {
-    answer = control_text::failure(control_text::code_of(error.code()), error.what());
-  } catch (const std::exception& error) {
-    answer = control_text::failure("failed", error.what());
+    answer = control_text::failure(control_text::code_of(error.code()), words_of(error));
+  } catch (const Json::exception&) {
+    answer =
+        control_text::failure("invalid_argument", "the request is not as docs/control.md has it");
+  } catch (const std::exception&) {
+    answer = control_text::failure("failed", "the process is out of memory");
   }
   if (!answer.contains("ok")) answer["ok"] = true;
   // Nothing that is nested, which would be copied and written level by level.

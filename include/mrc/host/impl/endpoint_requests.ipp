@@ -38,7 +38,7 @@ MRC_SETUP EndpointRequests::Batch EndpointRequests::prepare(
     try {
       batch.requests.push_back(make_ready(request));
     } catch (const Error& error) {
-      throw Error(error.code(), doing + error.what());
+      throw Error(error.code(), doing + words_of(error));
     }
     const Ready& ready = batch.requests.back();
     if ((awaited & plane_bit(ready.plane)) == 0)

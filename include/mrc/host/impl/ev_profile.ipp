@@ -73,7 +73,7 @@ MRC_SETUP ProfileRegistry::EvChanged ProfileRegistry::change_evs(ProfileId id,
     } catch (const Error& e) {
       result.error = std::make_exception_ptr(
           Error(e.code(), "EV profile " + std::to_string(id) + ", operation " + std::to_string(i) +
-                              ": " + e.what()));
+                              ": " + words_of(e)));
     }
   const bool moved = !result.error && change.state && to_state(id, next, *change.state);
   if (next.state == ProfileState::online) {
@@ -128,7 +128,7 @@ MRC_SETUP void ProfileRegistry::check_entries(ProfileId id, const Evs& evs) cons
     for (const Entry& entry : evs.entries)
       around_.check_ev(format.mode, expanded(evs, format, entry.ev));
   } catch (const Error& error) {
-    throw Error(error.code(), "EV profile " + std::to_string(id) + ": " + error.what());
+    throw Error(error.code(), "EV profile " + std::to_string(id) + ": " + words_of(error));
   }
 }
 

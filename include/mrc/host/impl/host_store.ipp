@@ -106,7 +106,7 @@ inline constexpr std::size_t kLargestStore = 16 << 20;
       state.serial = serial->get<std::uint64_t>();
     return state;
   } catch (const Error& error) {
-    fail(std::string("are wrong: ") + error.what());
+    fail("are wrong: " + words_of(error));
   }
   return {};
 }
@@ -144,7 +144,7 @@ MRC_SETUP bool HostStore::look() noexcept try {
     reread();
     return true;
   } catch (const Error& error) {
-    if (std::exchange(refused_, now) != now) log_.warn(error.what());
+    if (std::exchange(refused_, now) != now) log_.warn(words_of(error));
   }
   return false;
 } catch (const std::exception&) {  // out of memory: the next call tries again

@@ -178,7 +178,7 @@ template <class T>
     try {
       entry.ev.value = ev_from_text(e.text("ev"));
     } catch (const Error& error) {
-      r.fail(error.what());
+      r.fail(words_of(error));
     }
     entry.ev.port = static_cast<std::uint8_t>(e.number("port", kMaxPlanes).value_or(0));
     entry.denied = e.yes_or_no("denied");

@@ -35,8 +35,8 @@ MRC_SETUP std::vector<std::string> Profiles::follow(const HostState& host) {
   }
   host_->follow(*host.profiles, [&](const ProfileRegistry::Failure& failure) {
     lines.push_back(std::string("of the profiles for this host, this device can't have ") +
-                    failure.error.what());
-    if (failure.in_use) not_followed.emplace_back(failure.error.what());
+                    words_of(failure.error));
+    if (failure.in_use) not_followed.emplace_back(words_of(failure.error));
   });
   followed_ = host.serial;
   set_ = host.profiles;
