@@ -4,13 +4,20 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cstdio>
 #include <cstring>
+#include <fstream>
+#include <vector>
 
 #include "host/control_rig.hpp"
+#include "mrc/control/remote_device.hpp"
 
 using namespace mrc;
 using namespace mrc::test;
 using control::SocketName;
+
+namespace run_folder_test {
 
 TEST_CASE("control sockets: names, and what is none") {
   const SocketName name{4711, 4026531836, 0x00ff00000000abcd};
@@ -56,3 +63,44 @@ TEST_CASE("control sockets: those of processes that are gone are removed, others
   CHECK(!control::remove_if_stale(folder.path + "/nothing"));
   control::remove_stale(folder.path + "/not/there");
 }
+
+TEST_CASE("control sockets: this user's come first, and others' are limited by user") {
+  if (::geteuid() != 0) {
+    std::puts("[test skipped] making files of other users needs root");
+    return;
+  }
+  const OwnFolder folder;
+  const auto make = [&](::pid_t pid, std::uint64_t id, ::uid_t owner) {
+    const std::string path = folder.path + "/" + control::to_string(SocketName{pid, 1, id});
+    std::ofstream(path) << "";
+    REQUIRE(::chown(path.c_str(), owner, 0) == 0);
+  };
+  for (std::uint64_t id = 0; id < control::kMostOfUser + 8; ++id) make(1, id, 1001);
+  make(2, 1, 1002);
+  make(3, 1, 0);
+  std::filesystem::create_symlink("/dev/null",
+                                  folder.path + "/" + control::to_string(SocketName{4, 1, 1}));
+  const auto sockets = control::sockets_in(folder.path);
+  REQUIRE(sockets.size() == 1 + control::kMostOfUser + 1);
+  CHECK(sockets.front().name.pid == 3);
+  CHECK(sockets.front().owner == 0);
+  CHECK(sockets.back().name.pid == 2);
+}
+
+TEST_CASE("control sockets: what is asked at once is asked at the same time, each once") {
+  for (const std::size_t count : {0, 1, 50}) {
+    std::vector<std::atomic<int>> asked(count);
+    std::atomic<std::size_t> there{0};
+    control::all_at_once(
+        count,
+        [&](std::size_t i) {
+          ++asked[i];
+          ++there;
+          CHECK(eventually([&] { return there == count; }));
+        },
+        [] {});
+    for (const auto& times : asked) CHECK(times == 1);
+  }
+}
+
+}  // namespace run_folder_test

@@ -3,7 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdio>
+
+#include "common/interrupt.hpp"
+#include "mrc_ctl/views.hpp"
 
 namespace mrc::ctl_tool {
 
@@ -25,12 +30,67 @@ std::vector<std::string> folders_of(const Options& o) {
   return o.folder.empty() ? control::searched_folders() : std::vector<std::string>{o.folder};
 }
 
-Found find_devices(const Options& o) {
+Found find_devices(const Options& o, const std::vector<control::SocketName>& without) {
   Found found =
-      control::find_devices(folders_of(o), o.patience,
-                            [&o](const control::SocketName& name) { return may_select(o, name); });
+      control::find_devices(folders_of(o), o.patience, [&](const control::SocketName& name) {
+        return may_select(o, name) &&
+               std::find(without.begin(), without.end(), name) == without.end();
+      });
   std::erase_if(found.devices, [&o](const auto& device) { return !selects(o, *device); });
   return found;
+}
+
+namespace {
+
+bool counts(const Options& o, ::uid_t user) {
+  return control::is_trusted_user(user) || o.pid || !o.device.empty() || !o.name.empty();
+}
+
+}  // namespace
+
+int status_of(const Options& o, const Found& found) {
+  const bool named = o.pid || !o.device.empty();
+  return found.complete() && (found.silent.empty() || !named) ? 0 : 1;
+}
+
+Duration answer_patience(const Options& o) {
+  return std::max<Duration>(o.patience, std::chrono::seconds(2));
+}
+
+std::vector<std::string> ask_all(const Found& found, Duration patience,
+                                 const std::function<void(RemoteDevice&, std::size_t)>& ask) {
+  const auto& devices = found.devices;
+  std::vector<std::string> problems(devices.size());
+  const Time end = monotonic_now() + 5 * patience;
+  for (const auto& device : devices)
+    device->set_patience(patience, control::is_trusted_user(device->user()) ? kNever : end);
+  control::all_at_once(
+      devices.size(),
+      [&](std::size_t i) {
+        try {
+          ask(*devices[i], i);
+        } catch (const std::exception& error) {
+          problems[i] = control::problem_with(*devices[i], error);
+        }
+      },
+      [&] {
+        if (!tools::g_interrupted) return;
+        for (const auto& device : devices) device->hang_up();
+      });
+  for (const auto& device : devices) device->set_patience(patience);
+  return problems;
+}
+
+int print_problems(const Options& o, const Found& found, const std::vector<std::string>& problems) {
+  int status = 0;
+  for (std::size_t i = 0; i < problems.size(); ++i) {
+    if (problems[i].empty()) continue;
+    const ::uid_t user = found.devices[i]->user();
+    fmt::print(stderr, "mrc_ctl: {}{}\n", printable(problems[i]),
+               control::is_trusted_user(user) ? std::string() : fmt::format(" (user {})", user));
+    if (counts(o, user)) status = 1;
+  }
+  return status;
 }
 
 }  // namespace mrc::ctl_tool

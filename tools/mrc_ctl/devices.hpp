@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -28,7 +30,24 @@ using control::RemoteDevice;
 [[nodiscard]] bool may_select(const Options& o, const control::SocketName& name);
 /// Where the options say that there are sockets.
 [[nodiscard]] std::vector<std::string> folders_of(const Options& o);
-/// Those that the options select. Sockets that nobody listens on any more are removed.
-[[nodiscard]] Found find_devices(const Options& o);
+/// Those that the options select, but for those with the names of `without`. Sockets that nobody
+/// listens on any more are removed.
+[[nodiscard]] Found find_devices(const Options& o,
+                                 const std::vector<control::SocketName>& without = {});
+/// The exit status, as far as silent sockets decide it. Those of other users do not, unless one is
+/// named: anybody can make some.
+[[nodiscard]] int status_of(const Options& o, const Found& found);
+
+/// How long a device has for an answer.
+[[nodiscard]] Duration answer_patience(const Options& o);
+/// Calls ask(device, its place) for all devices at once, each from a thread of its own. Each has
+/// `patience` for an answer, those of other users five times that for all. Returns what has gone
+/// wrong with each; empty: nothing. Ctrl-C ends it.
+[[nodiscard]] std::vector<std::string> ask_all(
+    const Found& found, Duration patience,
+    const std::function<void(RemoteDevice&, std::size_t)>& ask);
+/// Prints that. Returns the exit status, as far as it decides it.
+[[nodiscard]] int print_problems(const Options& o, const Found& found,
+                                 const std::vector<std::string>& problems);
 
 }  // namespace mrc::ctl_tool

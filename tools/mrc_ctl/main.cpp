@@ -2,7 +2,11 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "common/interrupt.hpp"
 #include "common/program.hpp"
@@ -149,18 +153,17 @@ bool print_events(const Options& o, RemoteDevice& device) {
 /// Events of all devices as they come.
 int follow(const Options& o, Found& found) {
   const tools::HeldSignals signals;
-  int status = 0;
+  std::vector<Json> before(found.devices.size());
+  const auto problems =
+      ask_all(found, answer_patience(o), [&](RemoteDevice& device, std::size_t i) {
+        before[i] = device.request({{"request", "events"}, {"follow", true}})
+                        .value("events", Json::array());
+      });
+  const int status = print_problems(o, found, problems);
+  std::size_t i = 0;
   std::erase_if(found.devices, [&](auto& device) {
-    try {
-      const Json answer = device->request({{"request", "events"}, {"follow", true}});
-      for (const Json& event : answer.value("events", Json::array()))
-        print_event(o, *device, event);
-      return !print_events(o, *device);
-    } catch (const std::exception& error) {
-      fmt::print(stderr, "mrc_ctl: {}\n", printable(error.what()));
-      status = 1;
-      return true;
-    }
+    for (const Json& event : before[i]) print_event(o, *device, event);
+    return !problems[i++].empty() || !print_events(o, *device);
   });
   std::fflush(stdout);
   while (!tools::g_interrupted && !found.devices.empty()) {
@@ -181,32 +184,40 @@ int run_list(const Options& o, const Found& found) {
   } else {
     fmt::print("{}", list_text(found));
   }
-  return found.silent.empty() ? 0 : 1;
+  return status_of(o, found);
 }
 
-/// The command at each device; goes on behind one that fails.
-int run_each(const Options& o, Found& found) {
-  int status = found.silent.empty() ? 0 : 1;
+/// The command at all devices; goes on if one fails.
+int run_each(const Options& o, const Found& found) {
+  const bool json = o.json || o.command == Command::dump;
+  const bool whole = o.command == Command::dump || o.command == Command::show;
+  std::vector<Json> entries(found.devices.size());
+  std::vector<std::string> texts(found.devices.size());
+  const auto problems =
+      ask_all(found, answer_patience(o), [&](RemoteDevice& device, std::size_t i) {
+        if (!json) {
+          texts[i] = text_of(o, device);
+          return;
+        }
+        Json entry = whole ? dump_of(device) : device.label();
+        if (!whole) entry["answer"] = answer_of(o, device);
+        entries[i] = std::move(entry);
+      });
+  if (tools::g_interrupted) return tools::kInterruptedStatus;
+  const int status = std::max(status_of(o, found), print_problems(o, found, problems));
+  const bool titles = found.devices.size() > 1 && o.command != Command::show;
   Json all = Json::array();
-  for (auto& device : found.devices) try {
-      if (tools::g_interrupted) return tools::kInterruptedStatus;
-      if (o.json || o.command == Command::dump) {
-        const bool whole = o.command == Command::dump || o.command == Command::show;
-        Json entry = whole ? dump_of(*device) : device->label();
-        if (!whole) entry["answer"] = answer_of(o, *device);
-        all.push_back(std::move(entry));
-      } else {
-        const std::string text = text_of(o, *device);
-        const bool title = found.devices.size() > 1 && o.command != Command::show;
-        if (title) fmt::print("{}, id {}:\n", printable(device->title()), device->id());
-        fmt::print("{}{}", text, title ? "\n" : "");
-      }
-    } catch (const std::exception& error) {
-      if (tools::g_interrupted) return tools::kInterruptedStatus;
-      fmt::print(stderr, "mrc_ctl: {}\n", printable(error.what()));
-      status = 1;
-    }
-  if (o.json || o.command == Command::dump) print_json(all);
+  for (std::size_t i = 0; i < found.devices.size(); ++i) {
+    if (!problems[i].empty()) continue;
+    const RemoteDevice& device = *found.devices[i];
+    if (json)
+      all.push_back(std::move(entries[i]));
+    else if (titles)
+      fmt::print("{}, id {}:\n{}\n", printable(device.title()), device.id(), texts[i]);
+    else
+      fmt::print("{}", texts[i]);
+  }
+  if (json) print_json(all);
   return status;
 }
 
@@ -229,7 +240,8 @@ int run(const Options& o) {
     (void)named_paths(o);  // says what is wrong before devices are looked for
   if (is_for_host(o)) return steer_host(o);
   Found found = find_devices(o);
-  for (const std::string& why : found.silent) fmt::print(stderr, "mrc_ctl: {}\n", printable(why));
+  for (const control::Silent& one : found.silent)
+    fmt::print(stderr, "mrc_ctl: {}\n", printable(one.why));
   if (o.command == Command::list) return run_list(o, found);
   if (found.devices.empty()) {
     fmt::print(stderr, "mrc_ctl: no such device is open; `mrc_ctl list` shows those that are\n");

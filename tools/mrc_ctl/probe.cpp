@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/interrupt.hpp"
 #include "common/table.hpp"
@@ -110,31 +112,32 @@ bool names_peer(const std::string& wanted, const Json& peer) {
   return false;
 }
 
-int run_probe(const Options& o, Found& found) {
-  int status = found.silent.empty() ? 0 : 1;
+int run_probe(const Options& o, const Found& found) {
+  std::vector<Json> peers(found.devices.size(), Json::array());
+  const auto problems =
+      ask_all(found, answer_patience(o) + o.probe_time,
+              [&](RemoteDevice& device, std::size_t i) { peers[i] = probe_peers(o, device); });
+  if (tools::g_interrupted) return tools::kInterruptedStatus;
+  int status = std::max(status_of(o, found), print_problems(o, found, problems));
   Json all = Json::array();
   bool any = false;
-  for (auto& device : found.devices) try {
-      const Json peers = probe_peers(o, *device);
-      if (tools::g_interrupted) return tools::kInterruptedStatus;
-      any = any || !peers.empty();
-      for (const Json& peer : peers)
-        if (count(peer.at("probes")).lost > 0) status = 1;
-      if (o.json) {
-        Json entry = device->label();
-        entry["answer"] = peers;
-        all.push_back(std::move(entry));
-        continue;
-      }
-      if (found.devices.size() > 1 && !peers.empty())
-        fmt::print("{}, id {}:\n", printable(device->title()), device->id());
-      for (const Json& peer : peers) fmt::print("{}\n", text_of_peer(peer));
-      if (peers.empty() && found.devices.size() == 1 && o.peer.empty()) fmt::print("  no peers\n");
-    } catch (const std::exception& error) {
-      if (tools::g_interrupted) return tools::kInterruptedStatus;
-      fmt::print(stderr, "mrc_ctl: {}\n", printable(error.what()));
-      status = 1;
+  for (std::size_t i = 0; i < found.devices.size(); ++i) {
+    if (!problems[i].empty()) continue;
+    const RemoteDevice& device = *found.devices[i];
+    any = any || !peers[i].empty();
+    for (const Json& peer : peers[i])
+      if (count(peer.at("probes")).lost > 0) status = 1;
+    if (o.json) {
+      Json entry = device.label();
+      entry["answer"] = peers[i];
+      all.push_back(std::move(entry));
+      continue;
     }
+    if (found.devices.size() > 1 && !peers[i].empty())
+      fmt::print("{}, id {}:\n", printable(device.title()), device.id());
+    for (const Json& peer : peers[i]) fmt::print("{}\n", text_of_peer(peer));
+    if (peers[i].empty() && found.devices.size() == 1 && o.peer.empty()) fmt::print("  no peers\n");
+  }
   if (o.json) fmt::print("{}\n", json_text(all, 2));
   if (any || o.peer.empty()) return status;
   throw Error(Errc::not_found,

@@ -11,6 +11,6 @@ namespace mrc::ctl_tool {
 
 /// `mrc_ctl probe`: has each path to the peers of devices probed, and prints what came back.
 /// Returns the exit status: 1 if some path did not answer.
-[[nodiscard]] int run_probe(const Options& o, Found& found);
+[[nodiscard]] int run_probe(const Options& o, const Found& found);
 
 }  // namespace mrc::ctl_tool

@@ -156,7 +156,7 @@ int run_profiles(const Options& o) {
       fmt::print("{}\n", json_text({{"before", before}, {"after", after}}, 1));
     else
       fmt::print("{}", changes.empty() ? "no difference\n" : changes);
-    return found.silent.empty() ? 0 : 1;
+    return status_of(o, found);
   }
   const detail::HostChange change = change_host(o, store, wanted);
   if (o.json)

@@ -229,7 +229,8 @@ detail::HostChange change_host(const Options& o, detail::HostStoreWriter& store,
   for (const RemoteDevice* device : change.unknowing)
     fmt::print(stderr, "mrc_ctl: {}: its planes do not know all of what the rules name\n",
                printable(device->title()));
-  for (const std::string& why : change.unconfirmed) print_unconfirmed(why);
+  for (const auto* list : {&change.unconfirmed, &change.others_unconfirmed})
+    for (const std::string& why : *list) print_unconfirmed(why);
   return change;
 }
 
@@ -252,18 +253,34 @@ int steer_host(const Options& o) {
                   fmt::format("no device that is open here has a plane {}", o.plane));
     found_rule = true;
   }
-  Json answers = Json::array();
+  std::vector<Json> entries(change.confirmed.size());
+  std::vector<char> had(change.confirmed.size());  // a rule of its own
   const Duration patience = host_search(o).answer;
-  for (const auto& [device, told] : change.confirmed) try {
-      Json entry = device->label();
-      entry["answer"] = told;
-      found_rule = drop_own(o, *device, patience, entry["answer"]) || found_rule;
-      answers.push_back(std::move(entry));
+  const auto& confirmed = change.confirmed;
+  const Time end = monotonic_now() + patience;
+  std::vector<std::string> problems(confirmed.size());
+  control::all_at_once(confirmed.size(), [&](std::size_t i) {
+    RemoteDevice& device = *confirmed[i].first;
+    device.set_patience(patience, end);
+    entries[i] = device.label();
+    entries[i]["answer"] = confirmed[i].second;
+    try {
+      had[i] = drop_own(o, device, patience, entries[i]["answer"]);
     } catch (const std::exception& error) {
-      if (tools::g_interrupted) return tools::kInterruptedStatus;
-      print_unconfirmed(error.what());
-      status = 1;
+      problems[i] = control::problem_with(device, error);
     }
+  });
+  if (tools::g_interrupted) return tools::kInterruptedStatus;
+  Json answers = Json::array();
+  for (std::size_t i = 0; i < confirmed.size(); ++i) {
+    found_rule = found_rule || had[i] != 0;
+    if (problems[i].empty()) {
+      answers.push_back(std::move(entries[i]));
+      continue;
+    }
+    print_unconfirmed(problems[i]);
+    if (control::is_trusted_user(confirmed[i].first->user())) status = 1;
+  }
   const Json rules = detail::to_json(wanted.steering);
   if (!found_rule)
     throw Error(Errc::not_found,

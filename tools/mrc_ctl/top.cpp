@@ -25,16 +25,30 @@ class Top {
 
   /// Asks the devices. What they say is shown until the next time.
   void look() {
-    found_ = find_devices(options_);
+    if (++looks_ % kMuteLooks == 0) mute_.clear();
+    found_ = find_devices(options_, mute_);
+    const std::size_t count = found_.devices.size();
+    std::vector<std::optional<Row>> rows(count);
+    std::vector<Counters> counters(count);
+    const auto problems =
+        ask_all(found_, answer_patience(options_), [&](RemoteDevice& device, std::size_t i) {
+          const auto known = before_.find(device.id());
+          rows[i] = row_of(device, known == before_.end() ? nullptr : &known->second, counters[i]);
+        });
     rows_.clear();
     std::map<std::string, Counters> now;
-    for (auto& device : found_.devices) try {
-        const auto known = before_.find(device->id());
-        rows_.push_back(
-            row_of(*device, known == before_.end() ? nullptr : &known->second, now[device->id()]));
-      } catch (const std::exception&) {  // it has just gone
-        now.erase(device->id());
+    silent_ = mute_.size() + found_.silent.size();
+    for (const control::Silent& one : found_.silent)
+      if (!control::is_trusted_user(one.user)) mute_.push_back(one.name);
+    for (std::size_t i = 0; i < count; ++i) {
+      const RemoteDevice& device = *found_.devices[i];
+      if (!problems[i].empty()) {  // it has just gone, or is stopped
+        if (!control::is_trusted_user(device.user())) mute_.push_back(device.name());
+        continue;
       }
+      rows_.push_back(std::move(*rows[i]));
+      now[device.id()] = std::move(counters[i]);
+    }
     before_ = std::move(now);
     sort(rows_, sort_by_);
   }
@@ -58,7 +72,7 @@ class Top {
         text = printable(control::problem_with(*device, error));
       }
     else
-      text = overview_text(rows_, selected(), found_.silent.size(), lines, width);
+      text = overview_text(rows_, selected(), silent_, lines, width);
     return last.empty() ? text : text + "\n" + last + "\n";
   }
 
@@ -126,8 +140,14 @@ class Top {
                                : "");
   }
 
+  /// Looks until other users' devices that did not answer are asked again.
+  static constexpr unsigned kMuteLooks = 10;
+
   const Options& options_;
   Found found_;
+  unsigned looks_ = 0;
+  std::size_t silent_ = 0;                 ///< sockets that did not answer
+  std::vector<control::SocketName> mute_;  ///< those of other users, which delay no look again
   std::vector<Row> rows_;
   std::map<std::string, Counters> before_;  ///< by id
   std::string selected_;                    ///< id; empty: the first one

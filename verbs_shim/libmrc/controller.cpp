@@ -202,11 +202,18 @@ class HostController final : public Controller {
       asking = true;
       mrc::detail::HostChange done = mrc::detail::change_host(store, wanted, host_search(device_));
       unconfirmed = std::move(done.unconfirmed);
-      for (const auto& [device, answer] : done.confirmed) try {
-          if (confirmed) confirmed(*device);
+      std::vector<std::string> problems(done.confirmed.size());
+      mrc::control::all_at_once(problems.size(), [&](std::size_t i) {
+        mrc::control::RemoteDevice& device = *done.confirmed[i].first;
+        try {
+          if (confirmed) confirmed(device);
         } catch (const std::exception& error) {
-          unconfirmed.emplace_back(error.what());
+          if (mrc::control::is_trusted_user(device.user()))
+            problems[i] = mrc::control::problem_with(device, error);
         }
+      });
+      for (std::string& problem : problems)
+        if (!problem.empty()) unconfirmed.push_back(std::move(problem));
     } catch (const mrc::Error& error) {
       using mrc::Errc;
       const auto is = [&error](Errc code) { return error.code() == mrc::make_error_code(code); };

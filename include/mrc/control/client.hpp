@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,8 +30,11 @@ class Client {
   /// Sends a line, without its end. Throws mrc::Error, also when it takes too long.
   void send(std::string_view line, Duration patience);
   /// The next line, without its end; nothing if none has come after that time. Throws mrc::Error if
-  /// the connection has ended.
-  [[nodiscard]] std::optional<std::string> receive(Duration patience);
+  /// the connection has ended, or the line is longer than `longest` bytes.
+  [[nodiscard]] std::optional<std::string> receive(Duration patience,
+                                                   std::size_t longest = kLongestLine);
+  /// Ends the connection: calls that wait end at once. Any thread.
+  void hang_up() noexcept;
 
  private:
   UniqueFd socket_;

@@ -34,7 +34,8 @@ class RemoteDevice {
   using Json = nlohmann::json;
 
   /// Connects. Throws mrc::Error.
-  explicit RemoteDevice(SocketFile file) : file_(std::move(file)), client_(file_.path) {}
+  explicit RemoteDevice(SocketFile file)
+      : file_(std::move(file)), client_(file_.path), user_(client_.server().uid) {}
 
   /// Waits for its greeting. False, and problem() says why, if it is none of OpenMRC's or does not
   /// come.
@@ -55,6 +56,8 @@ class RemoteDevice {
   [[nodiscard]] const SocketName& name() const { return file_.name; }
   /// "ib_write_bw (pid 4711)".
   [[nodiscard]] std::string title() const;
+  /// Whose it is, by the kernel's word.
+  [[nodiscard]] ::uid_t user() const { return user_; }
 
   /// Whether that error says that the device has gone, its process has ended, say.
   [[nodiscard]] static bool is_gone(const std::error_code& error) noexcept {
@@ -70,17 +73,31 @@ class RemoteDevice {
   [[nodiscard]] std::optional<Json> event(Duration patience);
   /// Readable when there may be an answer or an event.
   [[nodiscard]] int fd() const { return client_.fd(); }
-  /// How long it has for each further answer.
-  void set_patience(Duration patience) { patience_ = patience; }
+  /// How long it has for each further answer, and until when for all of them.
+  void set_patience(Duration patience, Time end = kNever) {
+    patience_ = patience;
+    end_ = end;
+  }
+  /// Ends the connection: a call that waits for it ends at once. Any thread.
+  void hang_up() noexcept { client_.hang_up(); }
 
  private:
   SocketFile file_;
   Client client_;
+  ::uid_t user_;
   Json hello_;
   std::string problem_;
   bool gone_ = false;
   std::uint64_t requests_ = 0;
   Duration patience_ = kPatience;
+  Time end_ = kNever;
+};
+
+/// A socket behind which nobody says who he is.
+struct Silent {
+  std::string why;   ///< with the path
+  SocketName name;   ///< of the socket
+  ::uid_t user = 0;  ///< whose it is
 };
 
 /// What to tell people of an exception that something about a device has thrown: words, once, with
@@ -90,10 +107,19 @@ class RemoteDevice {
 /// The devices that can be found and answer, and the others.
 struct Found {
   std::vector<std::unique_ptr<RemoteDevice>> devices;  ///< by program and pid
-  std::vector<std::string> silent;                     ///< paths of sockets, and why
-  std::vector<SocketName> silent_names;                ///< of these
+  std::vector<Silent> silent;                          ///< that do not
   std::size_t others = 0;                              ///< that this user may not ask
+
+  /// No socket of this user's or of root's is silent. Those of others do not count: anybody can
+  /// make some.
+  [[nodiscard]] bool complete() const noexcept;
 };
+
+/// Calls ask(i) for each i below `count`, all at the same time, in threads of their own and in this
+/// one. Returns when all have returned, and calls `meanwhile` now and then while it waits. `ask`
+/// must not throw.
+void all_at_once(std::size_t count, const std::function<void(std::size_t)>& ask,
+                 const std::function<void()>& meanwhile = {});
 
 /// Those in the folders that `wanted` says yes to. Sockets that nobody listens on any more are
 /// removed. Each device has that long to say who it is, all at a time.

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -44,12 +45,19 @@ struct SocketName {
 /// of all users. Folders that do not exist are not listed.
 [[nodiscard]] std::vector<std::string> searched_folders();
 
+/// Whether it is this user or root: only their devices have a say in what others do.
+[[nodiscard]] bool is_trusted_user(::uid_t user) noexcept;
+
 /// A socket in a folder.
 struct SocketFile {
-  std::string path;  ///< with the folder
-  SocketName name;   ///< what its name says
+  std::string path;   ///< with the folder
+  SocketName name;    ///< what its name says
+  ::uid_t owner = 0;  ///< of the file
 };
-/// The sockets in a folder, by name. None if it can't be read.
+/// Sockets of each other user that are listed.
+inline constexpr std::size_t kMostOfUser = 512;
+/// The sockets in a folder, by name: those of this user and of root, then those of others, whom the
+/// limit keeps from hiding each other's. Links are none. Empty if the folder can't be read.
 [[nodiscard]] std::vector<SocketFile> sockets_in(const std::string& folder);
 
 /// Removes the sockets of processes that are gone: those of this PID namespace that have no process

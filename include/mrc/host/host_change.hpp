@@ -22,7 +22,7 @@ namespace mrc::inline v0_1::detail {
 struct HostSearch {
   std::vector<std::string> folders;             ///< of control sockets
   Duration greeting = std::chrono::seconds(1);  ///< for all of them to say who they are
-  Duration answer = std::chrono::seconds(2);    ///< for each to answer
+  Duration answer = std::chrono::seconds(2);    ///< for all of them to answer a question
 };
 
 /// The devices of the host, and those that do not say who they are in time; of sockets that are not
@@ -37,8 +37,11 @@ struct HostChange {
   std::vector<std::unique_ptr<control::RemoteDevice>> devices;  ///< those that the next ones name
   /// Devices that do what the host's rules say, and what they answered to `host_changed`.
   std::vector<std::pair<control::RemoteDevice*, nlohmann::json>> confirmed;
-  /// What is to be said of those that have not confirmed.
+  /// What is to be said of those of this user and of root that have not confirmed.
   std::vector<std::string> unconfirmed;
+  /// The same of other users': anybody can make some, so whether the change is whole does not
+  /// depend on them.
+  std::vector<std::string> others_unconfirmed;
   /// Devices to which a part of the rules means nothing.
   std::vector<control::RemoteDevice*> unknowing;
   /// Rules that are not in force yet and mean nothing to any device of the host. None if no device
@@ -57,8 +60,8 @@ struct HostChange {
 [[nodiscard]] HostChange ask_devices(HostStoreWriter& store, const HostState& wanted,
                                      const HostSearch& search);
 
-/// What was proposed is in force in the store from now on, and all devices are told, those that
-/// have opened meanwhile included. What throws has changed nothing anywhere.
+/// What was proposed is in force in the store from now on, and all devices are told, at once,
+/// those that have opened meanwhile included. What throws has changed nothing anywhere.
 void put_in_force(HostStoreWriter& store, HostChange& change, const HostSearch& search);
 
 /// ask_devices(), then put_in_force().

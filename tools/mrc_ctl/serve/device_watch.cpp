@@ -108,6 +108,7 @@ void DeviceWatch::connect() {
 void DeviceWatch::collect() try {
   connect();
   if (!selected()) return;
+  device_->set_patience(options_.patience, monotonic_now() + 10 * options_.patience);
   DeviceSnapshot now = read();
   read_events();
   const std::lock_guard lock(mutex_);

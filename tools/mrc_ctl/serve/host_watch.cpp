@@ -20,7 +20,6 @@ void HostWatch::find_sockets() {
   for (const std::string& folder : folders_of(options_))
     for (control::SocketFile& file : control::sockets_in(folder)) {
       if (!may_select(options_, file.name)) continue;
-      if (watches_.size() >= kMostDevices && !watches_.contains(file.path)) continue;
       there.insert(file.path);
       auto& watch = watches_[file.path];
       if (watch && watch->gone()) {

@@ -20,8 +20,6 @@ class HostWatch {
  public:
   /// Events that are kept, and those of them that a snapshot has.
   static constexpr std::size_t kMostEvents = 1024, kEventsOfSnapshot = 100;
-  /// Sockets that are watched: any user may make some.
-  static constexpr std::size_t kMostDevices = 512;
 
   /// `o` must outlive it. Throws json_file::FileError if a description is given and wrong.
   explicit HostWatch(const Options& o);

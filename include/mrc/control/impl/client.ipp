@@ -38,7 +38,11 @@ MRC_SETUP void Client::send(std::string_view line, Duration patience) {
   }
 }
 
-MRC_SETUP std::optional<std::string> Client::receive(Duration patience) {
+MRC_SETUP void Client::hang_up() noexcept {
+  (void)::shutdown(socket_.fd(), SHUT_RDWR);
+}
+
+MRC_SETUP std::optional<std::string> Client::receive(Duration patience, std::size_t longest) {
   const Time end = monotonic_now() + patience;
   while (true) {
     if (const std::size_t at = in_.find('\n', searched_); at != in_.npos) {
@@ -48,8 +52,8 @@ MRC_SETUP std::optional<std::string> Client::receive(Duration patience) {
       return line;
     }
     searched_ = in_.size();
-    if (in_.size() > kLongestLine)
-      throw Error(Errc::bad_message, "an answer of more than " + std::to_string(kLongestLine) +
+    if (in_.size() > longest)
+      throw Error(Errc::bad_message, "an answer of more than " + std::to_string(longest) +
                                          " bytes: what listens is no OpenMRC device");
     if (!detail::ready(socket_, POLLIN, end)) return std::nullopt;
     char buffer[16 << 10];

@@ -2,13 +2,17 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cinttypes>
 #include <cstdio>
+#include <thread>
 #include <tuple>
 #include <utility>
 
 #include "mrc/control/error_names.hpp"
 #include "mrc/control/remote_device.hpp"
+#include "mrc/core/blocked_signals.hpp"
 #include "mrc/core/error.hpp"
 
 namespace mrc::inline v0_1::control {
@@ -36,7 +40,9 @@ MRC_SETUP bool RemoteDevice::greet(Time until) {
     return false;
   };
   try {
-    const auto line = client_.receive(std::max(Duration(0), until - monotonic_now()));
+    constexpr std::size_t kLongestHello = 64 << 10;
+    const auto line =
+        client_.receive(std::max(Duration(0), until - monotonic_now()), kLongestHello);
     if (!line) return fails("the process does not answer; it may be stopped");
     hello_ = object_of(*line);
     if (has_field(hello_, "error", &Json::is_object))
@@ -46,7 +52,7 @@ MRC_SETUP bool RemoteDevice::greet(Time until) {
         !has_field(hello_, "host", &Json::is_string) ||
         !has_field(hello_, "protocol", &Json::is_number_integer))
       return fails("what listens is no OpenMRC device");
-    hello_["uid"] = client_.server().uid;
+    hello_["uid"] = user_;
     return true;
   } catch (const Error& error) {
     gone_ = is_gone(error.code());
@@ -76,9 +82,9 @@ MRC_SETUP std::string RemoteDevice::title() const {
 
 MRC_SETUP nlohmann::json RemoteDevice::request(Json request, std::optional<Duration> patience) {
   request["id"] = ++requests_;
-  const Duration longest = patience.value_or(patience_);
-  client_.send(request.dump(), longest);
-  const Time end = monotonic_now() + longest;
+  const Time begin = monotonic_now();
+  const Time end = std::min(begin + patience.value_or(patience_), end_);
+  client_.send(request.dump(), end - begin);
   while (true) {
     const Duration left = end - monotonic_now();
     const auto line = left > Duration(0) ? client_.receive(left) : std::nullopt;
@@ -132,13 +138,37 @@ MRC_SETUP std::string problem_with(const RemoteDevice& device, const std::except
   return words.starts_with(title) ? words : title + ": " + words;
 }
 
+MRC_SETUP bool Found::complete() const noexcept {
+  return std::none_of(silent.begin(), silent.end(),
+                      [](const Silent& one) { return is_trusted_user(one.user); });
+}
+
+MRC_SETUP void all_at_once(std::size_t count, const std::function<void(std::size_t)>& ask,
+                           const std::function<void()>& meanwhile) {
+  std::atomic<std::size_t> left{count};
+  const auto one = [&](std::size_t i) {
+    ask(i);
+    --left;
+  };
+  std::vector<std::thread> threads;
+  std::size_t next = 0;
+  try {
+    const BlockedSignals inherited;  // the program's handlers run in threads of the program
+    threads.reserve(count);
+    for (; next + 1 < count; ++next) threads.emplace_back(one, next);
+  } catch (const std::exception&) {  // no more threads: the others one after the other
+  }
+  for (; next < count; ++next) one(next);
+  while (meanwhile && left > 0) {
+    meanwhile();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
 MRC_SETUP Found find_devices(const std::vector<std::string>& folders, Duration patience,
                              const std::function<bool(const SocketName&)>& wanted) {
   Found found;
-  const auto is_silent = [&found](const SocketName& name, std::string why) {
-    found.silent.push_back(std::move(why));
-    found.silent_names.push_back(name);
-  };
   std::vector<std::unique_ptr<RemoteDevice>> connected;
   for (const std::string& folder : folders)
     for (SocketFile& file : sockets_in(folder)) try {
@@ -150,9 +180,10 @@ MRC_SETUP Found find_devices(const std::vector<std::string>& folders, Duration p
         else if (error.code() == std::errc::permission_denied)
           ++found.others;
         else if (error.code() == std::errc::resource_unavailable_try_again)
-          is_silent(file.name, file.path + ": the process does not answer; it may be stopped");
+          found.silent.push_back({file.path + ": the process does not answer; it may be stopped",
+                                  file.name, file.owner});
         else if (error.code() != std::errc::no_such_file_or_directory)
-          is_silent(file.name, error.what());
+          found.silent.push_back({mrc::detail::words_of(error), file.name, file.owner});
       }
   // All at a time: one that is stopped delays the others only once.
   const Time end = monotonic_now() + patience;
@@ -160,7 +191,7 @@ MRC_SETUP Found find_devices(const std::vector<std::string>& folders, Duration p
     if (device->greet(end))
       found.devices.push_back(std::move(device));
     else if (!device->gone())
-      is_silent(device->name(), device->problem());
+      found.silent.push_back({device->problem(), device->name(), device->user()});
   }
   std::sort(found.devices.begin(), found.devices.end(), [](const auto& a, const auto& b) {
     const auto key = [](const RemoteDevice& d) {

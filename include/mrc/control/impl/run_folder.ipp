@@ -2,6 +2,7 @@
 #pragma once
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,7 +12,10 @@
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
+#include <map>
 #include <memory>
+#include <utility>
 
 #include "mrc/control/run_folder.hpp"
 #include "mrc/control/unix_socket.hpp"
@@ -121,8 +125,13 @@ MRC_SETUP std::vector<std::string> searched_folders() {
   } else {
     for (const std::string& user : detail::entries_of("/run/user"))
       if (user[0] != '.') folders.push_back("/run/user/" + user + "/openmrc");
-    for (const std::string& name : detail::entries_of("/tmp"))
-      if (name.starts_with("openmrc-")) folders.push_back("/tmp/" + name);
+    for (const std::string& name : detail::entries_of("/tmp")) {
+      struct stat is {};  // one for each user, whatever they make
+      const std::string folder = "/tmp/" + name;
+      if (name.starts_with("openmrc-") && ::lstat(folder.c_str(), &is) == 0 &&
+          name == "openmrc-" + std::to_string(is.st_uid))
+        folders.push_back(folder);
+    }
   }
   std::vector<std::string> found;
   for (std::string& folder : folders) {
@@ -135,10 +144,23 @@ MRC_SETUP std::vector<std::string> searched_folders() {
   return found;
 }
 
+MRC_SETUP bool is_trusted_user(::uid_t user) noexcept {
+  return user == 0 || user == ::geteuid();
+}
+
 MRC_SETUP std::vector<SocketFile> sockets_in(const std::string& folder) {
-  std::vector<SocketFile> sockets;
-  for (const std::string& file : detail::entries_of(folder))
-    if (const auto name = parse_socket_name(file)) sockets.push_back({folder + "/" + file, *name});
+  std::vector<SocketFile> sockets, others;
+  std::map<::uid_t, std::size_t> of_user;
+  for (const std::string& file : detail::entries_of(folder)) {
+    const auto name = parse_socket_name(file);
+    struct stat is {};
+    std::string path = folder + "/" + file;
+    if (!name || ::lstat(path.c_str(), &is) != 0 || S_ISLNK(is.st_mode)) continue;
+    const bool trusted = is_trusted_user(is.st_uid);
+    if (!trusted && ++of_user[is.st_uid] > kMostOfUser) continue;
+    (trusted ? sockets : others).push_back({std::move(path), *name, is.st_uid});
+  }
+  std::move(others.begin(), others.end(), std::back_inserter(sockets));
   return sockets;
 }
 

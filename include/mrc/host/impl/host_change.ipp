@@ -5,8 +5,12 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <optional>
+#include <exception>
+#include <functional>
+#include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "mrc/core/error.hpp"
 #include "mrc/host/host_change.hpp"
@@ -14,12 +18,6 @@
 #include "mrc/net/network_namespace.hpp"
 
 namespace mrc::inline v0_1::detail {
-
-/// This user's device, or root's: others can't keep root from anything.
-[[nodiscard]] MRC_SETUP bool has_a_say(const control::RemoteDevice& device) {
-  const ::uid_t user = device.hello().value("uid", ::uid_t{0});
-  return user == 0 || user == ::geteuid();
-}
 
 MRC_SETUP control::Found devices_of_host(const HostSearch& search,
                                          std::vector<control::SocketName>& seen,
@@ -33,20 +31,52 @@ MRC_SETUP control::Found devices_of_host(const HostSearch& search,
   const std::string here = host_key();
   std::erase_if(found.devices, [&](const auto& device) {
     if (device->hello().value("network", nlohmann::json()) == here) return false;
-    if (elsewhere != nullptr && has_a_say(*device))
+    if (elsewhere != nullptr && control::is_trusted_user(device->user()))
       elsewhere->push_back(device->title() + " on " +
                            device->hello()["host"].template get<std::string>());
     return true;
   });
   // Of one that says nothing, the kernel may know where it is.
   const std::uint64_t pids = control::make_socket_name().pid_namespace;
-  for (std::size_t i = found.silent.size(); i-- > 0;) {
-    const control::SocketName& name = found.silent_names[i];
-    if (name.pid_namespace != pids || !port::in_other_network(name.pid)) continue;
-    found.silent.erase(found.silent.begin() + static_cast<std::ptrdiff_t>(i));
-    found.silent_names.erase(found.silent_names.begin() + static_cast<std::ptrdiff_t>(i));
-  }
+  std::erase_if(found.silent, [pids](const control::Silent& one) {
+    return one.name.pid_namespace == pids && port::in_other_network(one.name.pid);
+  });
   return found;
+}
+
+namespace host_change {
+
+/// Devices that nobody has confirmed for.
+MRC_SETUP void add_unconfirmed(HostChange& change, ::uid_t user, std::string why) {
+  const bool counts = control::is_trusted_user(user);
+  (counts ? change.unconfirmed : change.others_unconfirmed).push_back(std::move(why));
+}
+
+/// 0 if it is no number.
+[[nodiscard]] MRC_SETUP std::uint64_t number_in(const nlohmann::json& answer, const char* name) {
+  const auto field = answer.find(name);
+  return field != answer.end() && field->is_number_unsigned() ? field->get<std::uint64_t>() : 0;
+}
+
+/// Asks devices something at once, and calls `then` for each, one after the other, with its answer,
+/// or null and what it has thrown.
+template <class Then>
+void ask_all(const std::vector<std::unique_ptr<control::RemoteDevice>>& devices,
+             const std::function<nlohmann::json(control::RemoteDevice&)>& ask, Then&& then) {
+  struct Answer {
+    nlohmann::json json;
+    std::exception_ptr error;
+  };
+  std::vector<Answer> answers(devices.size());
+  control::all_at_once(devices.size(), [&](std::size_t i) {
+    try {
+      answers[i].json = ask(*devices[i]);
+    } catch (...) {
+      answers[i].error = std::current_exception();
+    }
+  });
+  for (std::size_t i = 0; i < devices.size(); ++i)
+    then(*devices[i], std::move(answers[i].json), answers[i].error);
 }
 
 /// Leaves those rules that mean nothing to a device either, by its answer to `check_rules`.
@@ -59,6 +89,8 @@ MRC_SETUP void keep_unknown(SteeringRules& rules, const nlohmann::json& answer) 
   rules = without(rules, without(rules, rules_from_json(*unknown)));
 }
 
+}  // namespace host_change
+
 MRC_SETUP HostChange ask_devices(HostStoreWriter& store, const HostState& wanted,
                                  const HostSearch& search) {
   HostChange change;
@@ -66,60 +98,83 @@ MRC_SETUP HostChange ask_devices(HostStoreWriter& store, const HostState& wanted
   SteeringRules without_effect = without(wanted.steering, store.rules().steering);
   bool answered = false;
   control::Found found = devices_of_host(search, change.seen, &change.elsewhere);
-  change.unconfirmed = std::move(found.silent);
+  for (control::Silent& one : found.silent)
+    host_change::add_unconfirmed(change, one.user, std::move(one.why));
   change.devices = std::move(found.devices);
   const std::uint64_t here = control::make_socket_name().pid_namespace;
-  for (const auto& device : change.devices) try {
-      if (!has_a_say(*device)) continue;
-      // Who makes a profile is to use it: EVs that only others can send mean nothing there.
-      const bool own = device->name().pid == ::getpid() && device->name().pid_namespace == here;
-      const auto answer = device->request(
-          {{"request", "check_rules"}, {"proposed", true}, {"all", own}}, search.answer);
-      if (answer.value("serial", std::uint64_t{0}) != change.serial)
-        throw Error(Errc::bad_message, device->title() +
-                                           ": it does not know what it was asked; it may be an "
-                                           "older version: end it, or start it with control=off");
-      if (answer.value("unknown", std::uint64_t{0}) > 0) change.unknowing.push_back(device.get());
-      keep_unknown(without_effect, answer);
-      answered = true;
-    } catch (const Error& error) {
-      if (!control::RemoteDevice::is_gone(error.code())) throw;
-    }
+  const auto ask = [&](control::RemoteDevice& device) {
+    // Other users' devices can't keep root from anything.
+    if (!control::is_trusted_user(device.user())) return nlohmann::json();
+    // Who makes a profile is to use it: EVs that only others can send mean nothing there.
+    const bool own = device.name().pid == ::getpid() && device.name().pid_namespace == here;
+    return device.request({{"request", "check_rules"}, {"proposed", true}, {"all", own}},
+                          search.answer);
+  };
+  host_change::ask_all(
+      change.devices, ask,
+      [&](control::RemoteDevice& device, const nlohmann::json& answer, std::exception_ptr error) {
+        if (error) try {
+            std::rethrow_exception(error);
+          } catch (const Error& what) {
+            if (!control::RemoteDevice::is_gone(what.code())) throw;
+            return;
+          }
+        if (answer.is_null()) return;
+        if (host_change::number_in(answer, "serial") != change.serial)
+          throw Error(Errc::bad_message, device.title() +
+                                             ": it does not know what it was asked; it may be an "
+                                             "older version: end it, or start it with control=off");
+        if (host_change::number_in(answer, "unknown") > 0) change.unknowing.push_back(&device);
+        host_change::keep_unknown(without_effect, answer);
+        answered = true;
+      });
   if (answered && change.unconfirmed.empty()) change.without_effect = std::move(without_effect);
   return change;
 }
 
-/// Tells a device that the rules have changed, and notes what it says.
-MRC_SETUP void tell_device(control::RemoteDevice& device, HostChange& change, Duration patience) {
-  try {
+/// Tells devices that the rules have changed, and notes what they say. Those of other users have
+/// until `end` at most.
+MRC_SETUP void tell_devices(const std::vector<std::unique_ptr<control::RemoteDevice>>& devices,
+                            HostChange& change, Duration patience, Time end) {
+  const auto tell = [&](control::RemoteDevice& device) {
+    if (!control::is_trusted_user(device.user())) device.set_patience(patience, end);
     nlohmann::json answer = device.request({{"request", "host_changed"}}, patience);
-    if (answer.value("serial", std::uint64_t{0}) != change.serial)
+    if (host_change::number_in(answer, "serial") != change.serial)
       throw Error(Errc::bad_message, device.title() +
                                          ": it follows other rules (another folder of option "
                                          "control?)");
     if (const auto failed = answer.find("failed"); failed != answer.end())
       throw Error(Errc::in_use,
                   device.title() + ": it stays with what its queue pairs use: " + failed->dump());
-    change.confirmed.emplace_back(&device, std::move(answer));
-  } catch (const Error& error) {
-    if (!control::RemoteDevice::is_gone(error.code()))
-      change.unconfirmed.emplace_back(error.what());
-  } catch (const std::exception& error) {
-    change.unconfirmed.emplace_back(error.what());
-  }
+    return answer;
+  };
+  host_change::ask_all(
+      devices, tell,
+      [&](control::RemoteDevice& device, nlohmann::json answer, std::exception_ptr error) {
+        if (!error) {
+          change.confirmed.emplace_back(&device, std::move(answer));
+          return;
+        }
+        try {
+          std::rethrow_exception(error);
+        } catch (const std::exception& what) {
+          const auto* own = dynamic_cast<const Error*>(&what);
+          if (own != nullptr && control::RemoteDevice::is_gone(own->code())) return;
+          host_change::add_unconfirmed(change, device.user(), control::problem_with(device, what));
+        }
+      });
 }
 
 MRC_SETUP void put_in_force(HostStoreWriter& store, HostChange& change, const HostSearch& search) {
   store.commit();
-  for (const auto& device : change.devices) tell_device(*device, change, search.answer);
+  const Time end = monotonic_now() + search.answer;
+  tell_devices(change.devices, change, search.answer, end);
   // Those that have opened since have read the rules as they were, or nothing yet.
   for (int round = 0; round < 3; ++round) {
     control::Found found = devices_of_host(search, change.seen);
     if (found.devices.empty()) break;
-    for (auto& device : found.devices) {
-      tell_device(*device, change, search.answer);
-      change.devices.push_back(std::move(device));
-    }
+    tell_devices(found.devices, change, search.answer, end);
+    for (auto& device : found.devices) change.devices.push_back(std::move(device));
   }
 }
 
@@ -134,17 +189,22 @@ MRC_SETUP void merge_states(ProfileId id, EvProfileInfo& info, const HostSearch&
   std::vector<control::SocketName> seen;
   const control::Found found = devices_of_host(search, seen);
   std::string all(info.entries.size(), '-');
-  for (const auto& device : found.devices) try {
-      const auto answer =
-          device->request({{"request", "profile_states"}, {"profile", id}}, search.answer);
-      const std::string states = answer.value("states", std::string());
-      if (states.size() != all.size()) continue;  // it does not have the profile
-      for (std::size_t i = 0; i < states.size(); ++i) {
-        if (states[i] == '-') continue;  // no queue pair uses it there
-        all[i] = all[i] == '-' || all[i] == states[i] ? states[i] : '0';
-      }
-    } catch (const std::exception&) {  // gone, or stopped: the others count
-    }
+  host_change::ask_all(
+      found.devices,
+      [&](control::RemoteDevice& device) {
+        return device.request({{"request", "profile_states"}, {"profile", id}}, search.answer);
+      },
+      [&](control::RemoteDevice&, const nlohmann::json& answer, std::exception_ptr error) {
+        if (error) return;  // gone, or stopped: the others count
+        const auto field = answer.find("states");
+        if (field == answer.end() || !field->is_string()) return;
+        const std::string& states = field->get_ref<const std::string&>();
+        if (states.size() != all.size()) return;  // it does not have the profile
+        for (std::size_t i = 0; i < states.size(); ++i) {
+          if (states[i] == '-') continue;  // no queue pair uses it there
+          all[i] = all[i] == '-' || all[i] == states[i] ? states[i] : '0';
+        }
+      });
   for (std::size_t i = 0; i < all.size(); ++i) {
     EvState& state = info.entries[i].state;
     if (all[i] == '1') state = EvState::good;

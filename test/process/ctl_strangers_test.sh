@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Sockets of another user's that greet and then fall silent: they delay root's mrc_ctl by one
+# answer's time, however many they are, are named, and change no exit status; and they hide no
+# device from `mrc_ctl serve`.
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
+need_program "$mrc_ctl" "$mrc_perf"
+((EUID == 0)) || skip 'becoming another user needs root'
+
+cd "$work"
+chmod 711 .
+mkdir -m 1777 sockets
+chmod 1777 sockets
+export MRC_CONTROL=$PWD/sockets
+patience=4s  # with 30 sockets one after the other each command took two minutes
+ctl() { "$mrc_ctl" --folder sockets --patience "$patience" "$@"; }
+port=$(free_port)
+start_server server "$port" --planes 2 --give-up 600
+start client "$mrc_perf" --port "$port" --planes 2 --size 64K --rate 200M --duration 600 \
+  --give-up 600 127.0.0.1
+client=$pid
+until_true 30 is 'len(d) == 2' list || fail "not two devices: $(ctl list)"
+network=$(ask 'd[0]["network"]' list)
+strangers() {  # strangers COUNT
+  start strangers setpriv --reuid 65534 --clear-groups "$(command -v python3)" strangers.py \
+    sockets "$1" "$network"
+  strangers=$pid
+  until_true 20 grep -qs ready strangers.out || fail 'no strangers'
+}
+cp "$support/silent_sockets.py" strangers.py
+chmod 644 strangers.py
+strangers 30
+within() {  # within SECONDS COMMAND...: it ends well
+  local begin=$SECONDS
+  "${@:2}" >within.out 2>within.err || fail "${*:2} ends with $?"
+  ((SECONDS - begin < $1)) || fail "${*:2} took $((SECONDS - begin)) s"
+}
+for command in 'qps' 'dump'; do
+  within 60 ctl --json "$command"
+  expect "devices in $command" [ "$(jq length within.out)" = 2 ]
+  expect "strangers named by $command" \
+    [ "$(grep -c 'a (pid 1) does not answer.* (user 65534)' within.err)" = 30 ]
+done
+within 90 ctl plane 1 down --all
+expect_text within.err 'not confirmed: a (pid 1) does not answer'
+expect 'plane 1' is 'not any(e["answer"][1]["enabled"] for e in d)' planes --name mrc_perf
+within 90 ctl plane 1 up --all
+
+say 'one that is named counts'
+stranger=$(ls sockets | grep '^1-' | head -n 1)
+stranger=${stranger##*-}
+refused 1 'does not answer' -- ctl planes --device "${stranger%.sock}"
+kill_off "$strangers"
+
+say 'more of them than serve looks at'
+rm -f sockets/1-*
+ulimit -n 4096
+strangers 600
+web=$(free_port)
+start serve "$mrc_ctl" --folder sockets --patience 1s serve --listen "127.0.0.1:$web"
+serve=$pid
+until_listening "$web"
+sees_both() {
+  python3 -B "$support/http_ask.py" GET "$web" /api/snapshot >snapshot.json 2>ask.head &&
+    [[ $(jq '[.devices[] | select(.program == "mrc_perf" and .up)] | length' snapshot.json) == 2 ]]
+}
+until_true 60 sees_both || fail "serve does not see the devices: $(head -c 500 snapshot.json)"
+kill -INT "$serve"
+exit_code "$serve" 60
+kill_off "$strangers"
+kill -INT "$client"
+exit_code "$client" 60
+exit_code "$server" 60
