@@ -2,7 +2,6 @@
 #include "nccl_plugin/report.hpp"
 
 #include <array>
-#include <cerrno>
 #include <cstdio>
 #include <ctime>
 #include <nlohmann/json.hpp>
@@ -132,12 +131,8 @@ void Report::write(const Log& log) noexcept {
   if (file_.empty()) return;
   try {
     const std::string name = stats_file_name(file_), content = text();
-    std::FILE* file = std::fopen(name.c_str(), "w");
-    const bool written =
-        file != nullptr && std::fwrite(content.data(), 1, content.size(), file) == content.size();
-    const int error = errno;
-    const bool closed = file != nullptr && std::fclose(file) == 0;
-    if (written && closed)
+    const int error = write_stats(name, content);
+    if (error == 0)
       log.info("statistics are in " + name);
     else
       log.warn("cannot write statistics to " + name +

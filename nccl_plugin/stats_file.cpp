@@ -5,9 +5,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <system_error>
 
 #include "mrc/core/host_name.hpp"
+#include "mrc/core/own_file.hpp"
 #include "nccl_plugin/settings/environment.hpp"
 
 namespace mrc_nccl {
@@ -16,13 +18,12 @@ namespace {
 
 // 0, or an errno value.
 int try_to_open(const std::string& name) noexcept {
-  constexpr int kHow = O_WRONLY | O_CLOEXEC | O_NONBLOCK;
-  int fd = ::open(name.c_str(), kHow | O_CREAT | O_EXCL, 0666);
-  const bool made = fd >= 0;
-  if (!made && errno == EEXIST) fd = ::open(name.c_str(), kHow);
+  using mrc::detail::open_own_file;
+  mrc::UniqueFd file = open_own_file(name.c_str(), O_WRONLY | O_CREAT | O_EXCL, 0666);
+  const bool made = file.open();
+  if (!made && errno == EEXIST) file = open_own_file(name.c_str(), O_WRONLY, 0);
   // ENXIO: a pipe without a reader, which may come before the end.
-  if (fd < 0) return errno == ENXIO ? 0 : errno;
-  ::close(fd);
+  if (!file.open()) return errno == ENXIO ? 0 : errno;
   if (made) ::unlink(name.c_str());
   return 0;
 }
@@ -40,8 +41,22 @@ void require_writable_stats(const std::string& pattern) {
   if (error == 0) return;
   throw SettingsError("environment variable NCCL_MRC_STATS: value '" + pattern +
                       "': cannot write statistics to " + name + ": " +
-                      std::system_category().message(error) +
-                      "; name a file in a folder that exists and that this process may write to");
+                      std::system_category().message(error) + mrc::detail::kOwnFileRemedy);
+}
+
+int write_stats(const std::string& name, const std::string& text) noexcept {
+  const mrc::UniqueFd file = mrc::detail::open_own_file(name.c_str(), O_WRONLY | O_CREAT, 0666);
+  if (!file.open()) return errno;
+  if (::ftruncate(file.fd(), 0) != 0 && errno != EINVAL) return errno;  // EINVAL: a pipe
+  // A pipe's reader may be slow.
+  if (::fcntl(file.fd(), F_SETFL, O_WRONLY) != 0) return errno;
+  for (std::size_t written = 0; written < text.size();) {
+    const ssize_t n = ::write(file.fd(), text.data() + written, text.size() - written);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return n < 0 ? errno : EIO;
+    written += static_cast<std::size_t>(n);
+  }
+  return 0;
 }
 
 }  // namespace mrc_nccl

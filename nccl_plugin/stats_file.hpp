@@ -12,4 +12,7 @@ namespace mrc_nccl {
 /// it can't be written. An empty pattern names no file.
 void require_writable_stats(const std::string& pattern);
 
+/// Writes the text to that file, whatever was there. Returns 0, or an errno value.
+[[nodiscard]] int write_stats(const std::string& name, const std::string& text) noexcept;
+
 }  // namespace mrc_nccl

@@ -50,7 +50,8 @@ constexpr Variable kVariables[] = {
      "up connections: some hundreds."},
     {"NCCL_MRC_STATS", "a file", "none",
      "Where finalize writes counters as JSON. `%h` and `%p` stand for host name and process id. A "
-     "file that can't be written is an error at initialisation."},
+     "file that can't be written, a link, and a file of another user are errors at "
+     "initialisation."},
     {"NCCL_IB_HCA", "any", "not set", "Chooses ports of InfiniBand verbs; planes do not use any."},
     {"NCCL_MRC_CC_INIT_RATE", "any", "not set", "Known from other plugins; no effect."},
     {"NCCL_MRC_CC_MIN_RATE", "any", "not set", "Known from other plugins; no effect."},

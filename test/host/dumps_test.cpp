@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -189,6 +190,19 @@ TEST_CASE("dumps: a forked child's signals leave none of its parent's devices") 
   CHECK(left.dumps[0]["why"] == "closed");
 }
 
+TEST_CASE("dumps: a link that takes the file's name later is not followed") {
+  const OwnFolder folder;
+  Config config = test_config();
+  config.dump = folder.path + "/dump.json";
+  const std::string target = folder.path + "/target";
+  std::ofstream(target) << "untouched";
+  {
+    const Device device(config);
+    std::filesystem::create_symlink(target, config.dump);
+  }
+  CHECK(std::filesystem::file_size(target) == 9);
+}
+
 TEST_CASE("dumps: without devices that leave them, no handler is left") {
   const OwnFolder folder;
   Config config = test_config();
@@ -205,6 +219,10 @@ TEST_CASE("dumps: without devices that leave them, no handler is left") {
   CHECK((after.sa_handler == before.sa_handler));
   config.dump = folder.path + "/not/there.json";
   CHECK_THROWS_WITH_AS(Device{config}, doctest::Contains("not/there.json"), Error);
+  const std::string link = folder.path + "/link.json";
+  std::filesystem::create_symlink(folder.path + "/target.json", link);
+  config.dump = link;
+  CHECK_THROWS_WITH_AS(Device{config}, doctest::Contains("links are not followed"), Error);
   config.dump = "relative.json";
   CHECK_THROWS_AS(Device{config}, Error);
 }

@@ -59,6 +59,12 @@ TEST_CASE("control sockets: those of processes that are gone are removed, others
   CHECK(control::sockets_in(folder.path).size() == 4);
   CHECK(control::remove_if_stale(elsewhere));
   CHECK(!control::remove_if_stale(listening));
+  // A folder that is led to by a link is nobody's that this user knows.
+  const OwnFolder other;
+  std::filesystem::create_directory_symlink(folder.path, other.path + "/link");
+  const std::string led = other.path + "/link" + quiet.substr(quiet.rfind('/'));
+  CHECK(!control::remove_if_stale(led));
+  CHECK(std::filesystem::exists(quiet));
   CHECK(!control::remove_if_stale(path_of(gone, here.pid_namespace, 5)));
   CHECK(!control::remove_if_stale(folder.path + "/nothing"));
   control::remove_stale(folder.path + "/not/there");

@@ -264,6 +264,12 @@ TEST_CASE("A wrong configuration is an error at init that names the variable and
     check_refused(version, {"NCCL_MRC_STATS", "/nowhere/stats-%p.json"});
     check_refused(version, {"NCCL_MRC_STATS", "/"});
   }
+  // A link that somebody else may have made leads nowhere.
+  const std::string link = "nccl_link_" + std::to_string(getpid()) + ".json";
+  REQUIRE(symlink("nccl_linked.json", link.c_str()) == 0);
+  check_refused(versions().front(), {"NCCL_MRC_STATS", link.c_str()});
+  CHECK(access("nccl_linked.json", F_OK) != 0);
+  unlink(link.c_str());
 }
 
 TEST_CASE("A statistics file that can be written is not touched before the end") {

@@ -164,17 +164,24 @@ MRC_SETUP std::vector<SocketFile> sockets_in(const std::string& folder) {
   return sockets;
 }
 
-MRC_SETUP bool remove_if_stale(const std::string& path) noexcept {
+/// By the folder's descriptor: whoever owns the folder could put another one in its place.
+MRC_SETUP bool remove_if_stale(const std::string& path) noexcept try {
+  const std::size_t slash = path.rfind('/');
+  const std::string folder = path.substr(0, slash), name = path.substr(slash + 1);
+  const UniqueFd in(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   struct stat found {};
-  if (::lstat(path.c_str(), &found) != 0 || !S_ISSOCK(found.st_mode)) return false;
+  if (!in.open() || ::fstatat(in.fd(), name.c_str(), &found, AT_SYMLINK_NOFOLLOW) != 0 ||
+      !S_ISSOCK(found.st_mode))
+    return false;
   try {
-    (void)connect_unix(path);
+    (void)connect_unix("/proc/self/fd/" + std::to_string(in.fd()) + "/" + name);
     return false;
   } catch (const Error& error) {
-    return error.code() == std::errc::connection_refused && ::unlink(path.c_str()) == 0;
-  } catch (...) {
-    return false;
+    return error.code() == std::errc::connection_refused &&
+           ::unlinkat(in.fd(), name.c_str(), 0) == 0;
   }
+} catch (...) {  // no memory: another one will do it
+  return false;
 }
 
 MRC_SETUP void remove_stale(const std::string& folder) noexcept {

@@ -22,6 +22,7 @@
 #include "mrc/core/blocked_signals.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/core/fork_mark.hpp"
+#include "mrc/core/own_file.hpp"
 #include "mrc/core/system_error.hpp"
 #include "mrc/core/time.hpp"
 #include "mrc/core/unique_fd.hpp"
@@ -111,8 +112,8 @@ extern "C" inline void openmrc_on_dump_signal(int signal, ::siginfo_t* info, voi
 
 MRC_SETUP void leave_dump(DumpSource& source, std::string_view why) noexcept try {
   const std::string text = source.dump(why) + "\n";
-  const UniqueFd file(::open(source.dump_file().c_str(),
-                             O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0600));
+  const UniqueFd file =
+      open_own_file(source.dump_file().c_str(), O_WRONLY | O_APPEND | O_CREAT, 0600);
   std::size_t written = 0;
   while (file.open() && written < text.size()) {
     const ::ssize_t n = ::write(file.fd(), text.data() + written, text.size() - written);
@@ -216,14 +217,12 @@ MRC_SETUP bool remove_dump_source(DumpSource& source) noexcept {
 }
 
 MRC_SETUP void check_dump_file(const std::string& file) {
-  constexpr int kHow = O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK;  // a pipe may have no reader
-  UniqueFd there(::open(file.c_str(), kHow));
-  if (there.open() || errno == ENXIO) return;
+  constexpr int kHow = O_WRONLY | O_APPEND;
+  UniqueFd there = open_own_file(file.c_str(), kHow, 0);
+  if (there.open() || errno == ENXIO) return;  // a pipe may have no reader
   const bool missing = errno == ENOENT;
-  if (missing) there = UniqueFd(::open(file.c_str(), kHow | O_CREAT | O_EXCL, 0600));
-  if (!there.open())
-    throw_errno("option dump: cannot append to " + file +
-                "; name a file in a folder that exists and that this process may write to");
+  if (missing) there = open_own_file(file.c_str(), kHow | O_CREAT | O_EXCL, 0600);
+  if (!there.open()) throw_errno("option dump: cannot append to " + file + kOwnFileRemedy);
   (void)::unlink(file.c_str());
 }
 
