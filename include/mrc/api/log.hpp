@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "mrc/api/device_config.hpp"
+#include "mrc/core/uncancelled.hpp"
 
 namespace mrc::inline v0_1::detail {
 
@@ -34,6 +35,7 @@ class Log {
  private:
   void write(LogLevel level, const std::string& line) const {
     if (static_cast<int>(level) > static_cast<int>(this->level())) return;
+    const Uncancelled writing;
     if (sink_)
       sink_(level, line);
     else

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <unistd.h>
-
 #include <utility>
+
+#include "mrc/core/uncancelled.hpp"
 
 namespace mrc::inline v0_1 {
 
@@ -31,7 +31,7 @@ class UniqueFd {
   [[nodiscard]] bool open() const noexcept { return fd_ >= 0; }
   /// Closes the descriptor, if there is one. An error of close() is ignored.
   void close() noexcept {
-    if (fd_ >= 0) ::close(release());
+    if (fd_ >= 0) (void)uncancelled::close(release());
   }
   /// Gives the descriptor up without closing it.
   int release() noexcept { return std::exchange(fd_, -1); }

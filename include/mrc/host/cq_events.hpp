@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <unistd.h>
+#include <sys/eventfd.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "mrc/core/uncancelled.hpp"
 #include "mrc/core/unique_fd.hpp"
 #include "mrc/engine/verbs_types.hpp"
 #include "mrc/host/event_queue.hpp"
@@ -142,7 +143,7 @@ class CqEvents {
     [[nodiscard]] Arm wanted() const noexcept { return sleepers > 0 ? Arm::all : armed; }
     void notify() const noexcept {
       const std::uint64_t one = 1;
-      if (fd.open()) (void)!::write(fd.fd(), &one, sizeof one);
+      if (fd.open()) (void)uncancelled::write(fd.fd(), &one, sizeof one);
     }
   };
   [[nodiscard]] Queue& at(CqId cq) const noexcept { return *queues_[static_cast<std::size_t>(cq)]; }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -18,6 +17,7 @@
 #include "mrc/core/fork_mark.hpp"
 #include "mrc/core/ring.hpp"
 #include "mrc/core/system_error.hpp"
+#include "mrc/core/uncancelled.hpp"
 #include "mrc/core/unique_fd.hpp"
 
 namespace mrc::inline v0_1::detail {
@@ -44,7 +44,7 @@ class EvEventQueue {
     }
     dropped_ = 0;
     const std::uint64_t one = 1;
-    if (events_.size() == 1) (void)!::write(fd_.fd(), &one, sizeof one);
+    if (events_.size() == 1) (void)uncancelled::write(fd_.fd(), &one, sizeof one);
   }
   /// Takes the oldest events. Returns how many.
   std::size_t poll(std::span<EvEvent> out) noexcept {
@@ -56,7 +56,7 @@ class EvEventQueue {
       events_.pop_front();
     }
     std::uint64_t count = 0;
-    if (n > 0 && events_.empty()) (void)!::read(fd_.fd(), &count, sizeof count);
+    if (n > 0 && events_.empty()) (void)uncancelled::read(fd_.fd(), &count, sizeof count);
     return n;
   }
   /// Readable while there are events.

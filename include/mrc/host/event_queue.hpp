@@ -2,7 +2,6 @@
 #pragma once
 
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -11,6 +10,7 @@
 #include "mrc/api/events.hpp"
 #include "mrc/core/ring.hpp"
 #include "mrc/core/system_error.hpp"
+#include "mrc/core/uncancelled.hpp"
 #include "mrc/core/unique_fd.hpp"
 
 namespace mrc::inline v0_1::detail {
@@ -41,7 +41,7 @@ class EventQueue {
       return;
     }
     const std::uint64_t one = 1;
-    if (events_.size() == 1) (void)!::write(fd_.fd(), &one, sizeof one);
+    if (events_.size() == 1) (void)uncancelled::write(fd_.fd(), &one, sizeof one);
   }
   /// Takes the oldest event. False if there is none.
   bool poll(Event& event) noexcept {
@@ -50,7 +50,7 @@ class EventQueue {
     event = events_.front();
     events_.pop_front();
     std::uint64_t count = 0;
-    if (events_.empty()) (void)!::read(fd_.fd(), &count, sizeof count);
+    if (events_.empty()) (void)uncancelled::read(fd_.fd(), &count, sizeof count);
     return true;
   }
   /// Removes the events that `is_gone` holds for.
@@ -63,7 +63,7 @@ class EventQueue {
       if (!is_gone(event)) (void)events_.push_back(event);
     }
     std::uint64_t count = 0;
-    if (events_.empty()) (void)!::read(fd_.fd(), &count, sizeof count);
+    if (events_.empty()) (void)uncancelled::read(fd_.fd(), &count, sizeof count);
   }
   /// Readable while there are events.
   [[nodiscard]] int fd() const noexcept { return fd_.fd(); }

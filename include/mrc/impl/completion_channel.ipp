@@ -8,6 +8,7 @@
 #include <ctime>
 #include <utility>
 
+#include "mrc/core/uncancelled.hpp"
 #include "mrc/device.hpp"
 #include "mrc/host/device_core.hpp"
 
@@ -37,6 +38,7 @@ MRC_DECL std::optional<CqId> CompletionChannel::wait(Duration timeout) noexcept 
     if (left <= Duration::zero()) return std::nullopt;
     pollfd ready{fd(), POLLIN, 0};
     const timespec limit{left.count() / 1'000'000'000, left.count() % 1'000'000'000};
+    const Uncancelled waiting;
     if (::ppoll(&ready, 1, end == kNever ? nullptr : &limit, nullptr) < 0 && errno != EINTR)
       return std::nullopt;
   }

@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "mrc/core/types.hpp"
+#include "mrc/core/uncancelled.hpp"
 #include "mrc/net/socket.hpp"
 
 /// Questions to rtnetlink, for the implementation of netlink.hpp and way.hpp.
@@ -53,6 +54,7 @@ class NetlinkRequest {
 
   /// Sends it and reads the answer. 0, or the errno that the kernel answered.
   [[nodiscard]] int send() noexcept {
+    const Uncancelled asking;
     const Socket socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
     if (!socket.open()) return errno;
     if (::send(socket.fd(), buffer_.data(), head().nlmsg_len, 0) < 0) return errno;

@@ -18,6 +18,7 @@
 #include "mrc/core/error.hpp"
 #include "mrc/core/left_thread.hpp"
 #include "mrc/core/system_error.hpp"
+#include "mrc/core/uncancelled.hpp"
 
 namespace mrc::inline v0_1::control {
 
@@ -44,7 +45,7 @@ MRC_SETUP LineServer::~LineServer() {
     return;
   }
   const std::uint64_t one = 1;
-  (void)!::write(stop_.fd(), &one, sizeof one);
+  (void)uncancelled::write(stop_.fd(), &one, sizeof one);
   thread_.join();
   (void)::unlink(path_.c_str());
 }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "mrc/core/error.hpp"
+#include "mrc/core/uncancelled.hpp"
 #include "mrc/exchange/foreign_peer.hpp"
 #include "mrc/host/connector.hpp"
 #include "mrc/net/address.hpp"
@@ -63,6 +64,7 @@ MRC_SETUP std::string Connector::failure(Qpn qpn) const {
 }
 
 MRC_SETUP void Connector::work(Time now) noexcept try {
+  const Uncancelled connecting;  // asks the kernel for routes, say
   engine::ResolutionInput input;
   while (engine_.poll_resolution(input)) {
     ResolutionMessage message;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "mrc/core/system_error.hpp"
+#include "mrc/core/uncancelled.hpp"
 #include "mrc/host/key_log.hpp"
 
 namespace mrc::inline v0_1::detail {
@@ -46,7 +47,7 @@ MRC_SETUP void KeyLog::add(std::span<const port::PeerAddress> planes, Qpn qpn,
                   static_cast<unsigned long long>(tag));
     lines += "MRC_TAG " + address + numbers;
   }
-  (void)!::write(file_.fd(), lines.data(), lines.size());  // at once: others append, too
+  (void)uncancelled::write(file_.fd(), lines.data(), lines.size());  // at once: others append, too
 } catch (const std::exception&) {  // out of memory: a diagnosis is not worth a connection
 }
 

@@ -19,6 +19,7 @@
 #include "mrc/core/left_thread.hpp"
 #include "mrc/core/system_calls.hpp"
 #include "mrc/core/system_error.hpp"
+#include "mrc/core/uncancelled.hpp"
 #include "mrc/core/value_text.hpp"
 #include "mrc/host/progress.hpp"
 
@@ -173,6 +174,7 @@ MRC_DECL void Progress::sleep(std::span<pollfd> fds, Time until) noexcept {
     const std::int64_t left = until > now ? (until - now).count() : 0;
     limit = {left / 1'000'000'000, left % 1'000'000'000};
   }
+  const Uncancelled sleeping;
   (void)ppoll(fds.data(), fds.size(), until == kNever ? nullptr : &limit, nullptr);
 }
 
@@ -183,7 +185,7 @@ MRC_DECL void Progress::wake_for(Time deadline) noexcept {
     if (s->until <= deadline) return;
   if (sleepers_ != nullptr) {
     const std::uint64_t one = 1;
-    (void)!::write(sleepers_->fd, &one, sizeof one);
+    (void)uncancelled::write(sleepers_->fd, &one, sizeof one);
   } else if (deadline.time_since_epoch().count() <
              helper_sleeps_until_.load(std::memory_order_acquire)) {
     helper_sleeps_until_.store(INT64_MIN, std::memory_order_release);  // one wake-up is enough
@@ -227,7 +229,7 @@ MRC_DECL void Progress::stop() noexcept {
 
 MRC_DECL void Progress::wake_helper() noexcept {
   const std::uint64_t one = 1;
-  if (wake_up_.open()) (void)!::write(wake_up_.fd(), &one, sizeof one);
+  if (wake_up_.open()) (void)uncancelled::write(wake_up_.fd(), &one, sizeof one);
 }
 
 MRC_DECL bool Progress::in_use(Time now) const noexcept {
@@ -292,7 +294,7 @@ MRC_DECL void Progress::run_helper() noexcept {
     }
     helper_sleeps_until_.store(INT64_MIN, std::memory_order_release);
     std::uint64_t count = 0;
-    (void)!::read(wake_up_.fd(), &count, sizeof count);
+    (void)uncancelled::read(wake_up_.fd(), &count, sizeof count);
   }
 }
 

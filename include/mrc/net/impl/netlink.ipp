@@ -16,6 +16,7 @@
 #include "mrc/net/netlink.hpp"
 #include "mrc/net/netlink_request.hpp"
 #include "mrc/net/socket_address.hpp"
+#include "mrc/net/uncancelled_socket.hpp"
 
 namespace mrc::inline v0_1::port {
 
@@ -44,7 +45,7 @@ MRC_DECL NetlinkMonitor::News NetlinkMonitor::read(std::uint32_t interface_index
   constexpr unsigned kReads = 64;
   News news;
   for (unsigned i = 0; i < kReads; ++i) {
-    const ssize_t n = ::recv(socket_.fd(), buffer_.data(), buffer_.size(), MSG_DONTWAIT);
+    const ssize_t n = uncancelled::recv(socket_.fd(), buffer_.data(), buffer_.size(), MSG_DONTWAIT);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == ENOBUFS) news = {true, true};
     if (n <= 0 && errno != ENOBUFS) break;

@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "mrc/core/uncancelled.hpp"
 #include "mrc/plane/packet/packet_port.hpp"
 #include "mrc/plane/packet/packet_socket.hpp"
 #include "mrc/plane/packet/packet_transmit.hpp"
@@ -61,6 +62,7 @@ MRC_DECL bool PacketPort::attach_interface() noexcept {
 
 MRC_DECL void PacketPort::check_link(Time now) noexcept {
   if (now < next_link_check_) return;
+  const Uncancelled checking;
   next_link_check_ = now + kLinkCheck;
   const NetlinkMonitor::News news = monitor_.read(index_);
   if (!frames_->usable(now)) index_ = 0;  // attach again

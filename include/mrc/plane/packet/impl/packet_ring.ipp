@@ -11,6 +11,7 @@
 #include <string>
 #include <system_error>
 
+#include "mrc/net/uncancelled_socket.hpp"
 #include "mrc/plane/packet/packet_ring.hpp"
 
 namespace mrc::inline v0_1::port {
@@ -85,7 +86,7 @@ MRC_DECL bool PacketRing::receive(std::size_t most, std::vector<MutableBytes>& f
 
 MRC_DECL MutableBytes PacketRing::read_long() noexcept {
   const auto read = [&] {
-    return ::recv(fd_, long_frame_.data(), long_frame_.size(), MSG_DONTWAIT | MSG_TRUNC);
+    return uncancelled::recv(fd_, long_frame_.data(), long_frame_.size(), MSG_DONTWAIT | MSG_TRUNC);
   };
   ssize_t n = read();
   if (n < 0 && errno != EAGAIN) n = read();  // a link that went down is reported once

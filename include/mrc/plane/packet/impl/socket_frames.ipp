@@ -10,6 +10,7 @@
 
 #include "mrc/core/system_calls.hpp"
 #include "mrc/core/thread_sanitizer.hpp"
+#include "mrc/net/uncancelled_socket.hpp"
 #include "mrc/plane/packet/packet_filter.hpp"
 #include "mrc/plane/packet/packet_socket.hpp"
 #include "mrc/plane/packet/socket_frames.hpp"
@@ -59,8 +60,8 @@ MRC_DECL std::size_t SocketFrames::send(std::span<mmsghdr> frames, PortStats& st
   before_packets();
   std::size_t done = 0;
   while (done < frames.size()) {
-    const int n = sendmmsg(send_.fd(), frames.data() + done,
-                           static_cast<unsigned>(frames.size() - done), MSG_DONTWAIT);
+    const int n = uncancelled::sendmmsg(send_.fd(), frames.data() + done,
+                                        static_cast<unsigned>(frames.size() - done), MSG_DONTWAIT);
     ++stats.tx_calls;
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) break;
@@ -85,7 +86,7 @@ MRC_DECL std::span<const MutableBytes> SocketFrames::receive(std::size_t most) n
 MRC_DECL void SocketFrames::read(std::size_t most) noexcept {
   const auto wanted = static_cast<unsigned>(most);
   for (unsigned i = 0; i < wanted; ++i) messages_[i].msg_hdr.msg_flags = 0;
-  const int n = recvmmsg(receive_.fd(), messages_.data(), wanted, MSG_DONTWAIT, nullptr);
+  const int n = uncancelled::recvmmsg(receive_.fd(), messages_.data(), wanted, MSG_DONTWAIT);
   for (int i = 0; i < n; ++i) {
     const mmsghdr& message = messages_[static_cast<std::size_t>(i)];
     const bool whole =

@@ -19,6 +19,7 @@
 
 #include "mrc/core/error.hpp"
 #include "mrc/core/system_calls.hpp"
+#include "mrc/core/uncancelled.hpp"
 #include "mrc/net/way.hpp"
 #include "mrc/plane/slot.hpp"
 #include "mrc/plane/udp/udp_filter.hpp"
@@ -271,6 +272,7 @@ MRC_SETUP std::string UdpPort::zone() const {
 
 MRC_DECL void UdpPort::check_link(Time now) noexcept {
   if (now < next_link_check_) return;
+  const Uncancelled checking;
   look_at_link();
   watch_routes();
   if ((interface_gone_ || mtu_due_) && now >= next_search_) {

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "mrc/net/uncancelled_socket.hpp"
 #include "mrc/plane/udp/udp_receive.hpp"
 #include "mrc/wire/ip.hpp"
 #include "mrc/wire/overhead.hpp"
@@ -91,8 +92,8 @@ MRC_DECL bool UdpReceiver::read(const Socket& socket, Time now, std::size_t room
   if (now != last_read_) paused_ = now - std::exchange(last_read_, now) > detail::kReadPause;
   const std::size_t wanted = one_by_one_ && count_ == 0 && !paused_ ? 1 : most;
   for (std::size_t i = 0; i < count_; ++i) prepare(i);  // the kernel has written to these
-  const int n =
-      recvmmsg(socket.fd(), messages_.data(), static_cast<unsigned>(wanted), MSG_DONTWAIT, nullptr);
+  const int n = uncancelled::recvmmsg(socket.fd(), messages_.data(), static_cast<unsigned>(wanted),
+                                      MSG_DONTWAIT);
   next_ = 0;
   count_ = n > 0 ? static_cast<std::size_t>(n) : 0;
   backlogged_ = count_ == most;

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "mrc/net/uncancelled_socket.hpp"
 #include "mrc/plane/sendable.hpp"
 #include "mrc/plane/udp/udp_transmit.hpp"
 #include "mrc/wire/ip.hpp"
@@ -164,8 +165,9 @@ MRC_DECL std::size_t UdpTransmitter::flush(const Socket& socket, PortStats& stat
   while (sent < used_) {
     // sendmmsg() reports an error for the first message only. If a later one fails, the next call,
     // which starts with it, returns the error.
-    const int n = sendmmsg(socket.fd(), messages_.data() + sent,
-                           static_cast<unsigned>(used_ - sent), MSG_DONTWAIT | MSG_NOSIGNAL);
+    const int n =
+        uncancelled::sendmmsg(socket.fd(), messages_.data() + sent,
+                              static_cast<unsigned>(used_ - sent), MSG_DONTWAIT | MSG_NOSIGNAL);
     ++stats.tx_calls;
     if (n <= 0) break;
     for (int i = 0; i < n; ++i, ++sent) {

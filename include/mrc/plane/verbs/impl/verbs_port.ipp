@@ -13,6 +13,7 @@
 #include "mrc/core/random_seed.hpp"
 #include "mrc/core/system_calls.hpp"
 #include "mrc/core/system_error.hpp"
+#include "mrc/core/uncancelled.hpp"
 #include "mrc/net/socket_address.hpp"
 #include "mrc/plane/verbs/verbs_keeper.hpp"
 #include "mrc/plane/verbs/verbs_port.hpp"
@@ -196,12 +197,12 @@ MRC_SETUP bool VerbsPort::try_region(VerbsQueues& queues, const MemorySpan& span
 
 MRC_SETUP void VerbsPort::wake() const noexcept {
   const std::uint64_t one = 1;
-  (void)!::write(wake_.fd(), &one, sizeof one);
+  (void)uncancelled::write(wake_.fd(), &one, sizeof one);
 }
 
 MRC_DECL void VerbsPort::look() const noexcept {
   const std::uint64_t one = 1;
-  (void)!::write(look_.fd(), &one, sizeof one);
+  (void)uncancelled::write(look_.fd(), &one, sizeof one);
 }
 
 // --- Memory and peers ---------------------------------------------------------------------------
@@ -335,7 +336,7 @@ MRC_DECL std::span<const wire::PacketName> VerbsPort::take_settled() noexcept {
 MRC_DECL bool VerbsPort::arm() noexcept {
   const std::lock_guard lock(mutex_);
   std::uint64_t count = 0;
-  (void)!::read(wake_.fd(), &count, sizeof count);
+  (void)uncancelled::read(wake_.fd(), &count, sizeof count);
   bool quiet = released_.empty() && settled_late_.empty();
   if (queues_ == nullptr) return quiet;
   quiet = queues_->arm() && quiet;
