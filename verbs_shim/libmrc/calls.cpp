@@ -22,6 +22,21 @@ Object& known(Object* object, const char* name) {
   return objects().at(&given(object, name));
 }
 
+/// Of a call that takes no lock: 0; or an errno value, which is reported and set, if the object is
+/// NULL, was destroyed, or is the parent's.
+template <class Object>
+int unusable(const char* call, const Object* object) noexcept {
+  const Trouble trouble = object == nullptr ? Trouble{EINVAL, "NULL"} : trouble_with(object);
+  return trouble ? refuse(trouble.error, call, trouble.why) : 0;
+}
+
+/// The context of verbs. Throws mrc::Error (EIO) if it is that of the parent of a forked child.
+Context& usable(ibv_context* verbs) {
+  Context& context = Context::of(verbs);
+  (void)context.device().profile_limits();  // fails there
+  return context;
+}
+
 /// The major part of a version. 0.x.y, and what is no version but is passed as one, is current.
 constexpr std::uint32_t major_of(std::uint32_t version) {
   return version >> MRC_API_VER_MAJOR_OFFSET;
@@ -81,7 +96,7 @@ void copy_hint(const mrc_qp_hint_attr& from, mrc_qp_hint_attr& to, int mask) {
 
 int mrc_query_device(ibv_context* verbs, mrc_device_attr* out, int* supported) noexcept {
   return minus_one_of("mrc_query_device", [&] {
-    const bool trim_nack = Context::of(verbs).device().default_attributes().trim_nack;
+    const bool trim_nack = usable(verbs).device().default_attributes().trim_nack;
     *out = {};
     out->mrc_protocol_version = MRC_PROTOCOL_VERSION_1;
     out->wimm_attr.max_wimm = out->wimm_attr.max_wimm_dest = kMaxWimm;
@@ -103,16 +118,15 @@ mrc_context* mrc_create_context(ibv_context* verbs, mrc_context_attr* wanted) no
         fail(ENOTSUP, "the program was compiled for a later version of the API than 1.0.1");
       if (major_of(wanted->mrc_api_version_used) > 0) version = wanted->mrc_api_version_used;
     }
-    return objects().add(std::make_unique<mrc_context>(Context::of(verbs).host_pointer(), version),
+    return objects().add(std::make_unique<mrc_context>(usable(verbs).host_pointer(), version),
                          nullptr);
   });
 }
 
 int mrc_destroy_context(mrc_context* mrc) noexcept {
   return minus_one_of("mrc_destroy_context", [&] {
-    mrc_context& context = known(mrc, "the context");
-    destroy_all(context);
-    (void)objects().remove(context);
+    const std::unique_ptr<mrc_context> context = objects().remove(known(mrc, "the context"));
+    destroy_all(*context);
   });
 }
 
@@ -151,15 +165,15 @@ mrc_cq* mrc_create_cq(mrc_context* mrc, int cqe, void* cq_context, mrc_comp_chan
 }
 
 int mrc_poll_cq(mrc_cq* cq, int num_entries, ibv_wc* wc) noexcept {
-  if (cq != nullptr && wc != nullptr && num_entries >= 0 && !cq->ev_events)
-    return cq->poll(num_entries, wc);
+  if (unusable("mrc_poll_cq", cq) != 0) return -1;
+  if (wc != nullptr && num_entries >= 0 && !cq->ev_events) return cq->poll(num_entries, wc);
   (void)refuse(EINVAL, "mrc_poll_cq", "no queue for completions, no room, or a negative number");
   return -1;
 }
 
 int mrc_req_notify_cq(mrc_cq* cq, int solicited_only) noexcept {
   return error_of("mrc_req_notify_cq", [&] {
-    mrc_cq& queue = given(cq, "the queue");
+    mrc_cq& queue = known(cq, "the queue");
     if (!queue.ev_events) {
       if (const int error = queue.arm(solicited_only != 0); error != 0) fail(error, "arming");
     } else if (queue.channel != nullptr) {
@@ -168,12 +182,15 @@ int mrc_req_notify_cq(mrc_cq* cq, int solicited_only) noexcept {
   });
 }
 
-int mrc_get_cq_event(mrc_comp_channel* channel, mrc_cq** cq, void** cq_context) noexcept {
-  if (channel == nullptr || cq == nullptr || cq_context == nullptr) {
-    (void)refuse(EINVAL, "mrc_get_cq_event", "an argument is NULL");
+int mrc_get_cq_event(mrc_comp_channel* channel, mrc_cq** cq, void** cq_context) {
+  if (minus_one_of("mrc_get_cq_event", [&] {
+        (void)given(cq, "cq");
+        (void)given(cq_context, "cq_context");
+        (void)objects().begin_wait(&given(channel, "the channel"));
+      }) != 0)
     return -1;
-  }
   Cq* found = channel->next();
+  MrcObjects::end_wait();
   if (found == nullptr) return -1;
   *cq = static_cast<mrc_cq*>(found);
   *cq_context = found->cq_context;
@@ -181,7 +198,7 @@ int mrc_get_cq_event(mrc_comp_channel* channel, mrc_cq** cq, void** cq_context) 
 }
 
 void mrc_ack_cq_events(mrc_cq* cq, unsigned events) noexcept {
-  if (cq != nullptr && events > 0)
+  if (events > 0 && unusable("mrc_ack_cq_events", cq) == 0)
     acknowledge(*cq->base(), cq->base()->comp_events_completed, events);
 }
 
@@ -313,14 +330,14 @@ int mrc_get_qpn(mrc_qp* qp, std::uint32_t* qpn) noexcept {
 }
 
 int mrc_post_recv(mrc_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept {
-  if (qp == nullptr) return refuse(EINVAL, "mrc_post_recv", "the queue pair is NULL");
+  if (const int no = unusable("mrc_post_recv", qp); no != 0) return no;
   const int error = qp->post_receive(wr, bad);
   if (error != 0) errno = error;
   return error;
 }
 
 int mrc_post_send(mrc_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
-  if (qp == nullptr) return refuse(EINVAL, "mrc_post_send", "the queue pair is NULL");
+  if (const int no = unusable("mrc_post_send", qp); no != 0) return no;
   const int error = qp->post_send(wr, bad);
   if (error != 0) errno = error;
   return error;
@@ -328,35 +345,38 @@ int mrc_post_send(mrc_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
 
 // ----------------------------------------------------------------------- asynchronous events
 
-int mrc_get_async_event(mrc_context* mrc, mrc_async_event* event) noexcept {
+int mrc_get_async_event(mrc_context* mrc, mrc_async_event* event) {
+  if (minus_one_of("mrc_get_async_event", [&] {
+        (void)given(event, "event");
+        (void)objects().begin_wait(&given(mrc, "the context"));
+      }) != 0)
+    return -1;
   ibv_async_event found{};
-  bool there = false;
-  const int result = minus_one_of("mrc_get_async_event", [&] {
-    mrc_context& context = known(mrc, "the context");
-    mrc_async_event& out = given(event, "event");
-    there = context.owner.next_event(found);
-    if (!there) return;
-    out.event_type = found.event_type;
-    if (object_of(found) == nullptr)
-      out.element.port_num = found.element.port_num;
-    else if (found.event_type == IBV_EVENT_CQ_ERR)
-      out.element.cq = static_cast<mrc_cq*>(&Cq::of(found.element.cq));
-    else
-      out.element.qp = static_cast<mrc_qp*>(&Qp::of(found.element.qp));
-  });
-  return there ? result : -1;
+  const bool there = mrc->owner.next_event(found);
+  MrcObjects::end_wait();
+  if (!there) return -1;
+  event->event_type = found.event_type;
+  if (object_of(found) == nullptr)
+    event->element.port_num = found.element.port_num;
+  else if (found.event_type == IBV_EVENT_CQ_ERR)
+    event->element.cq = static_cast<mrc_cq*>(&Cq::of(found.element.cq));
+  else
+    event->element.qp = static_cast<mrc_qp*>(&Qp::of(found.element.qp));
+  return 0;
 }
 
 void mrc_ack_async_event(mrc_async_event* event) noexcept {
   if (event == nullptr) return;
   switch (event->event_type) {
     case IBV_EVENT_CQ_ERR: {
+      if (unusable("mrc_ack_async_event", event->element.cq) != 0) return;
       ibv_cq& cq = *event->element.cq->base();
       return acknowledge(cq, cq.async_events_completed, 1);
     }
     case IBV_EVENT_QP_FATAL:
     case IBV_EVENT_QP_REQ_ERR:
     case IBV_EVENT_QP_ACCESS_ERR: {
+      if (unusable("mrc_ack_async_event", event->element.qp) != 0) return;
       ibv_qp& qp = event->element.qp->qp_base;
       return acknowledge(qp, qp.events_completed, 1);
     }

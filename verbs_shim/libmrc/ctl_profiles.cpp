@@ -185,14 +185,16 @@ void check_operations(const mrc_ctl_ev_profile_attr& a, int mask, bool may_modif
 [[nodiscard]] mrc::EvOperation to_operation(mrc_ctl_ev_op op, const mrc_ctl_ev_op_entry& entry) {
   if ((entry.flags & ~unsigned{MRC_CTL_EV_OP_F_ALL_COPIES}) != 0)
     fail(EINVAL, "unknown flags of an entry");
-  if (entry.state != MRC_CTL_EV_GOOD && entry.state != MRC_CTL_EV_DENIED)
+  const bool replaces = op == MRC_CTL_EV_OP_REPLACE_EV;
+  const bool none = replaces && static_cast<int>(entry.state) == 0;
+  const mrc_ctl_ev_state state = none ? MRC_CTL_EV_GOOD : entry.state;
+  if (state != MRC_CTL_EV_GOOD && state != MRC_CTL_EV_DENIED)
     fail(EINVAL, "the state of an entry is GOOD (1) or DENIED (4)");
   mrc::EvOperation out;
-  out.kind = op == MRC_CTL_EV_OP_REPLACE_EV ? mrc::EvOperation::Kind::replace
-                                            : mrc::EvOperation::Kind::set_state;
+  out.kind = replaces ? mrc::EvOperation::Kind::replace : mrc::EvOperation::Kind::set_state;
   out.ev = from_ctl(entry.ev);
-  if (op == MRC_CTL_EV_OP_REPLACE_EV) out.replacement = from_ctl(entry.ev_new);
-  out.state = static_cast<mrc::EvState>(entry.state);
+  if (replaces) out.replacement = from_ctl(entry.ev_new);
+  out.state = static_cast<mrc::EvState>(state);
   out.all_copies = (entry.flags & MRC_CTL_EV_OP_F_ALL_COPIES) != 0;
   return out;
 }

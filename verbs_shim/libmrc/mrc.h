@@ -9,12 +9,15 @@
  * API alone, and no function of libibverbs takes them.
  *
  * Threads: any function may be called from any thread. Two threads must not destroy one object, or
- * destroy it while another uses it.
+ * destroy it while another uses it; but waits for events of a context or a channel end when it is
+ * destroyed. Those, mrc_get_cq_event() and mrc_get_async_event(), are cancellation points
+ * (pthread_cancel()); all other functions are none.
  *
  * Errors: functions that return a pointer return NULL and set errno. Functions marked A return 0,
  * or -1 and set errno. Those marked E return 0 or a positive errno value, as verbs do, and set
- * errno, too. An object or attributes that are NULL where they are needed: EINVAL. What fails
- * changes nothing. In a child made by fork(), objects of the parent: EIO. */
+ * errno, too. An object or attributes that are NULL where they are needed, or an object that was
+ * destroyed (unless a later one has its address): EINVAL. What fails changes nothing. In a child
+ * made by fork(), objects of the parent, also its verbs contexts: EIO. */
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -109,7 +112,8 @@ int mrc_poll_cq(struct mrc_cq* cq, int num_entries, struct ibv_wc* wc);
 /* E. One event at the next completion, or the next one of a request with IBV_SEND_SOLICITED. Poll
  * once more afterwards: completions that are there already make no event. */
 int mrc_req_notify_cq(struct mrc_cq* cq, int solicited_only);
-/* A. Waits for an event of the channel. EAGAIN: there is none, and O_NONBLOCK is set. EINTR. */
+/* A. Waits for an event of the channel. EAGAIN: there is none, and O_NONBLOCK is set. EINTR.
+ * EINVAL: the channel was destroyed meanwhile. */
 int mrc_get_cq_event(struct mrc_comp_channel* channel, struct mrc_cq** cq, void** cq_context);
 /* Each event has to be acknowledged before its queue can be destroyed. */
 void mrc_ack_cq_events(struct mrc_cq* cq, unsigned int nevents);
@@ -243,7 +247,8 @@ struct mrc_async_event {
   enum ibv_event_type event_type;
 };
 
-/* A. Waits for an event of the context's objects, or of a plane. EINTR. */
+/* A. Waits for an event of the context's objects, or of a plane. EINTR. EINVAL: the context was
+ * destroyed meanwhile. */
 int mrc_get_async_event(struct mrc_context* mrc, struct mrc_async_event* event);
 /* Each event has to be acknowledged before its object can be destroyed. */
 void mrc_ack_async_event(struct mrc_async_event* event);

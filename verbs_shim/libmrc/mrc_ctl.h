@@ -181,7 +181,7 @@ enum mrc_ctl_ev_mode {
 };
 
 enum mrc_ctl_ev_op {
-  MRC_CTL_EV_OP_REPLACE_EV,      /* ev by ev_new, in state */
+  MRC_CTL_EV_OP_REPLACE_EV,      /* ev by ev_new, in state GOOD, which may be 0 here, or DENIED */
   MRC_CTL_EV_OP_MODIFY_EV_STATE, /* of ev, to GOOD or DENIED */
   MRC_CTL_EV_OP_QUERY_EV_STATE,  /* of ev */
   MRC_CTL_EV_OP_QUERY_EV_ARRAY,  /* all */

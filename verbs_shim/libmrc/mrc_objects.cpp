@@ -26,10 +26,18 @@ MrcObjects& MrcObjects::all() {
   return *instance;
 }
 
-/// A child knows the parent's objects, of which all calls fail: so its copy of the lock is free.
+/// A child knows the parent's objects, of which all calls fail: so its copies of the locks are
+/// free.
 MrcObjects::MrcObjects() {
-  (void)::pthread_atfork([] { all().mutex_.lock(); }, [] { all().mutex_.unlock(); },
-                         [] { all().mutex_.unlock(); });
+  constexpr auto lock = [] {
+    all().mutex_.lock();
+    lasting_mutex().lock();
+  };
+  constexpr auto unlock = [] {
+    lasting_mutex().unlock();
+    all().mutex_.unlock();
+  };
+  (void)::pthread_atfork(lock, unlock, unlock);
 }
 
 namespace {

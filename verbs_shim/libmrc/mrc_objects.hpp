@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "verbs_shim/errors.hpp"
+#include "verbs_shim/libmrc/lasting.hpp"
 #include "verbs_shim/libmrc/mrc_transport.hpp"
 #include "verbs_shim/libmrc/provider.hpp"
 #include "verbs_shim/objects/channel.hpp"
@@ -24,22 +26,52 @@
 // to a verbs context that no program sees, so their events come through mrc_get_async_event()
 // alone. Any thread.
 
+namespace mrc_verbs {
+
+/// Threads that wait for events of an object, which goes when they have left. Any thread.
+class Waiters {
+ public:
+  void enter() {
+    const std::lock_guard lock(mutex_);
+    ++count_;
+  }
+  void leave() noexcept {
+    const std::lock_guard lock(mutex_);
+    if (--count_ == 0) none_.notify_all();
+  }
+  void await_none() {
+    std::unique_lock lock(mutex_);
+    none_.wait(lock, [this] { return count_ == 0; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable none_;
+  unsigned count_ = 0;
+};
+
+}  // namespace mrc_verbs
+
 /// MRC on an open device. Keeps the device open, also if the program closes its verbs context.
-struct mrc_context {
+struct mrc_context : mrc_verbs::Lasting<mrc_context> {
   mrc_context(std::shared_ptr<mrc_verbs::Host> host, std::uint32_t version)
       : owner(std::move(host), mrc_verbs::Ports::planes), api_version(version) {}
 
+  void end_waits() noexcept { owner.events().end_waits(); }
+
   mrc_verbs::Context owner;   ///< of all objects
   std::uint32_t api_version;  ///< that the program was compiled against
+  mrc_verbs::Waiters waiters;
 };
 
-struct mrc_comp_channel final : mrc_verbs::Channel {
+struct mrc_comp_channel final : mrc_verbs::Channel, mrc_verbs::Lasting<mrc_comp_channel> {
   explicit mrc_comp_channel(mrc_context& mrc) : Channel(mrc.owner), parent(mrc) {}
   mrc_context& parent;
+  mrc_verbs::Waiters waiters;
 };
 
 /// For completions or, if it has a stream, for EV events.
-struct mrc_cq final : mrc_verbs::Cq {
+struct mrc_cq final : mrc_verbs::Cq, mrc_verbs::Lasting<mrc_cq> {
   mrc_cq(mrc_context& mrc, const ibv_cq_init_attr_ex& wanted)
       : Cq(mrc.owner, wanted), parent(mrc) {}
   ~mrc_cq();
@@ -48,7 +80,7 @@ struct mrc_cq final : mrc_verbs::Cq {
 };
 
 /// A hint, and the queue pairs that have it.
-struct mrc_qp_hint {
+struct mrc_qp_hint : mrc_verbs::Lasting<mrc_qp_hint> {
   mrc_qp_hint(mrc_context& mrc, const mrc_qp_hint_attr& wanted)
       : parent(mrc), attributes_(wanted) {}
 
@@ -67,7 +99,7 @@ struct mrc_qp_hint {
   std::set<mrc_verbs::MrcTransport*> users_;
 };
 
-struct mrc_qp final : mrc_verbs::Qp {
+struct mrc_qp final : mrc_verbs::Qp, mrc_verbs::Lasting<mrc_qp> {
   /// Throws mrc::Error. Writes to `wanted` what was granted.
   mrc_qp(mrc_context& mrc, mrc_verbs::Pd& pd, ibv_qp_init_attr_ex& wanted);
   ~mrc_qp();
@@ -92,7 +124,7 @@ struct mrc_qp final : mrc_verbs::Qp {
 namespace mrc_verbs {
 
 /// Which objects of MRC exist, so that calls with another pointer, of an object that was destroyed
-/// with its context, say, are refused. Calls on the data path do not look.
+/// with its context, say, are refused. Calls on the data path do not look here: Lasting tells them.
 class MrcObjects {
  public:
   static MrcObjects& all();
@@ -103,19 +135,38 @@ class MrcObjects {
     (set<Object>())[made.get()] = parent;
     return made.release();
   }
-  /// Throws mrc::Error (EINVAL) if there is none.
+  /// Throws mrc::Error (EINVAL, or EIO in a child of fork()) if there is none.
   template <class Object>
   Object& at(Object* object) {
     const std::lock_guard lock(mutex_);
-    if (!set<Object>().contains(object)) fail(EINVAL, "there is no such object");
-    return *object;
+    return find(object);
   }
-  /// Takes it out, so that nobody else finds it; the caller destroys it.
+  /// Takes it out, so that nobody else finds it, and ends what waits for events of it; the caller
+  /// destroys it.
   template <class Object>
   std::unique_ptr<Object> remove(Object& object) {
-    const std::lock_guard lock(mutex_);
-    set<Object>().erase(&object);
+    {
+      const std::lock_guard lock(mutex_);
+      set<Object>().erase(&object);
+    }
+    if constexpr (requires { object.waiters; }) {
+      object.end_waits();
+      object.waiters.await_none();
+    }
     return std::unique_ptr<Object>(&object);
+  }
+  /// This thread is about to wait for events of the object: remove() does not return before
+  /// end_wait(). Throws as at(). Neither is inlined in what waits (Doorbell::wait()).
+  template <class Object>
+  [[gnu::noinline]] Object& begin_wait(Object* object) {
+    const std::lock_guard lock(mutex_);
+    Object& there = find(object);
+    there.waiters.enter();
+    place().waiters = &there.waiters;
+    return there;
+  }
+  [[gnu::noinline]] static void end_wait() noexcept {
+    std::exchange(place().waiters, nullptr)->leave();
   }
   template <class Object>
   [[nodiscard]] std::vector<Object*> of(const mrc_context& parent) {
@@ -133,6 +184,25 @@ class MrcObjects {
 
  private:
   MrcObjects();
+  /// Where a thread waits. One that is cancelled there leaves when it ends: its stack is unwound by
+  /// the system's runtime, with which destructors compiled for this library's own do not work.
+  struct Place {
+    ~Place() {
+      if (waiters != nullptr) waiters->leave();
+    }
+    Waiters* waiters = nullptr;
+  };
+  [[nodiscard]] static Place& place() noexcept {
+    thread_local Place mine;
+    return mine;
+  }
+  /// Under the lock.
+  template <class Object>
+  Object& find(Object* object) {
+    if (!set<Object>().contains(object)) fail(EINVAL, kNoObject);
+    if (const Trouble trouble = trouble_with(object)) fail(trouble.error, trouble.why);
+    return *object;
+  }
   template <class Object>
   using Set = std::map<Object*, mrc_context*>;
   template <class Object>
@@ -146,9 +216,9 @@ class MrcObjects {
 };
 
 /// For calls that return 0, or -1 with errno set: `act` returns nothing, and throws what went
-/// wrong.
+/// wrong. Not inlined: some of them go on to wait (Doorbell::wait()).
 template <class Act>
-int minus_one_of(const char* call, Act&& act) noexcept {
+[[gnu::noinline]] int minus_one_of(const char* call, Act&& act) noexcept {
   return status_of(call, [&] { return act(), 0; }) == 0 ? 0 : -1;
 }
 

@@ -20,8 +20,9 @@
   MRC_CALL(int, -1, mrc_ctl_query_device,                                                   \
            (struct ibv_context * context, struct mrc_ctl_device_attr * attr), (context, attr))
 
-/* Then those that take an object of MRC. */
-#define MRC_PROVIDER_OBJECT_CALLS(MRC_CALL)                                                        \
+/* Then those that take an object of MRC. Some of them wait: MRC_WAIT for those. */
+#define MRC_PROVIDER_OBJECT_CALLS(MRC_CALL) MRC_PROVIDER_ALL_OBJECT_CALLS(MRC_CALL, MRC_CALL)
+#define MRC_PROVIDER_ALL_OBJECT_CALLS(MRC_CALL, MRC_WAIT)                                          \
   MRC_CALL(int, -1, mrc_destroy_context, (struct mrc_context * mrc), (mrc))                        \
   MRC_CALL(int, EINVAL, mrc_create_comp_channel,                                                   \
            (struct mrc_context * mrc, struct mrc_comp_channel * *channel), (mrc, channel))         \
@@ -36,7 +37,7 @@
            (cq, num_entries, wc))                                                                  \
   MRC_CALL(int, EINVAL, mrc_req_notify_cq, (struct mrc_cq * cq, int solicited_only),               \
            (cq, solicited_only))                                                                   \
-  MRC_CALL(int, -1, mrc_get_cq_event,                                                              \
+  MRC_WAIT(int, -1, mrc_get_cq_event,                                                              \
            (struct mrc_comp_channel * channel, struct mrc_cq * *cq, void** cq_context),            \
            (channel, cq, cq_context))                                                              \
   MRC_CALL(int, EINVAL, mrc_destroy_cq, (struct mrc_cq * cq), (cq))                                \
@@ -67,7 +68,7 @@
   MRC_CALL(int, EINVAL, mrc_post_send,                                                             \
            (struct mrc_qp * qp, struct ibv_send_wr * wr, struct ibv_send_wr * *bad_wr),            \
            (qp, wr, bad_wr))                                                                       \
-  MRC_CALL(int, -1, mrc_get_async_event,                                                           \
+  MRC_WAIT(int, -1, mrc_get_async_event,                                                           \
            (struct mrc_context * mrc, struct mrc_async_event * event), (mrc, event))               \
   MRC_CALL(int, -1, mrc_ctl_query_port,                                                            \
            (struct mrc_context * mrc, uint8_t port, struct mrc_ctl_port_attr * attr, int mask),    \

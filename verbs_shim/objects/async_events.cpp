@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "mrc/core/uncancelled.hpp"
 #include "verbs_shim/errors.hpp"
 
 namespace mrc_verbs {
@@ -33,15 +34,25 @@ void Doorbell::forget(int other) const noexcept {
 
 void Doorbell::ring() const noexcept {
   const std::uint64_t one = 1;
-  (void)!::write(own_.fd(), &one, sizeof one);
+  (void)mrc::uncancelled::write(own_.fd(), &one, sizeof one);
 }
 
 void Doorbell::clear() const noexcept {
   std::uint64_t count = 0;
-  (void)!::read(own_.fd(), &count, sizeof count);
+  (void)mrc::uncancelled::read(own_.fd(), &count, sizeof count);
+  if (ended_.load()) ring();
 }
 
-bool Doorbell::wait(int milliseconds) const noexcept {
+void Doorbell::end_waits() noexcept {
+  ended_.store(true);  // before it rings: clear() may take the ring away
+  ring();
+}
+
+bool Doorbell::wait(int milliseconds) const {
+  if (ended_.load()) {
+    errno = EINVAL;
+    return false;
+  }
   if ((::fcntl(fd(), F_GETFL) & O_NONBLOCK) != 0) {
     errno = EAGAIN;
     return false;

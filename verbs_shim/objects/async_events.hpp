@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <mutex>
 
@@ -24,11 +25,17 @@ class Doorbell {
   void ring() const noexcept;
   void clear() const noexcept;
   /// Sleeps until it is readable or `milliseconds` are over; negative: without limit. False at once
-  /// if the program has set O_NONBLOCK, and after a signal.
-  [[nodiscard]] bool wait(int milliseconds) const noexcept;
+  /// if the program has set O_NONBLOCK (EAGAIN), after a signal, or after end_waits() (EINVAL).
+  /// A cancellation point, which a cancelled thread leaves by the system's unwinder: whatever calls
+  /// it must have neither destructors nor handlers to run, since these are compiled for this
+  /// library's own.
+  [[nodiscard]] bool wait(int milliseconds) const;
+  /// Nobody sleeps any more: what it is a part of goes.
+  void end_waits() noexcept;
 
  private:
   mrc::UniqueFd own_, all_;
+  std::atomic<bool> ended_{false};
 };
 
 /// The asynchronous events of a context, in order. Any thread.
@@ -37,6 +44,7 @@ class AsyncEvents {
   /// `device`: descriptor of the device's events, from which these are made.
   explicit AsyncEvents(int device) : bell_(device) {}
   [[nodiscard]] const Doorbell& bell() const noexcept { return bell_; }
+  void end_waits() noexcept { bell_.end_waits(); }
 
   void push(const ibv_async_event& event);
   /// Takes the oldest. False if there is none.

@@ -30,6 +30,8 @@ class Channel : public ibv_comp_channel {
   /// The oldest event: which queue has completions. Sleeps until there is one, unless the program
   /// has set O_NONBLOCK: then null, and errno is EAGAIN.
   Cq* next();
+  /// Nobody sleeps in next() any more: null, and errno is EINVAL.
+  void end_waits() noexcept { bell_.end_waits(); }
   /// An event for completions that the device has not made.
   void push(Cq& cq);
   /// One event of the queue when this descriptor is readable, or at once if it is.

@@ -168,6 +168,7 @@ void ConnectedTransport::update(const ibv_qp_attr& a, int mask) {
 }
 
 int ConnectedTransport::check(const ibv_send_wr& request) const noexcept {
+  if (!has_list(request.sg_list, request.num_sge)) return EINVAL;
   mrc::SendRequest converted;
   return to_send_request(operations_, request, converted);
 }

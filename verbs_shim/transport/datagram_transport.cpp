@@ -73,6 +73,7 @@ void DatagramTransport::update(const ibv_qp_attr& a, int mask) {
 }
 
 int DatagramTransport::check(const ibv_send_wr& request) const noexcept {
+  if (!has_list(request.sg_list, request.num_sge)) return EINVAL;
   mrc::DatagramRequest converted;
   return to_datagram(request, converted);
 }

@@ -10,12 +10,19 @@
 
 namespace mrc_verbs {
 
+/// Whether a request's list of SGEs is there, as far as that can be seen.
+[[nodiscard]] constexpr bool has_list(const ibv_sge* first, int count) noexcept {
+  return count == 0 || (count > 0 && first != nullptr);
+}
+
 /// Room for the SGEs of the requests that go to the device together. Not initialised: most requests
 /// have one.
 class SgeRoom {
  public:
-  /// The SGEs that have bytes, or nothing if they do not fit now. Empty ones name no memory.
+  /// The SGEs that have bytes, or nothing if they do not fit now, or are not there. Empty ones name
+  /// no memory.
   bool take(const ibv_sge* from, int count, std::span<const mrc::Sge>& out) noexcept {
+    if (!has_list(from, count)) return false;
     if (static_cast<std::size_t>(count) > mrc::kMaxSendSges - used_) return false;
     auto* first = reinterpret_cast<mrc::Sge*>(bytes_) + used_;
     std::size_t taken = 0;
