@@ -384,8 +384,10 @@ class MRC_API Device {
   /// How many profiles and EVs there is room for.
   [[nodiscard]] ProfileLimits profile_limits() const;
   /// The EVs of the paths that the planes have opened, in EvMode::udp, for profiles of UDP planes,
-  /// which can send no others: those of lane 0. Empty where EVs need not be opened.
-  [[nodiscard]] std::vector<ProfileEv> own_evs() const;
+  /// which can send no others: those of lane 0. Empty where EVs need not be opened. States and
+  /// counts are those towards the peers of queue pairs without EV profile: GOOD, ASSUMED_BAD or
+  /// DENIED if it is so towards all, UNKNOWN otherwise.
+  [[nodiscard]] std::vector<EvEntry> own_evs() const;
   /// A stream of the EV events from now on, with room for `depth` of them, 1 .. 1,048,576. Throws
   /// mrc::Error.
   [[nodiscard]] EvEventStream create_ev_event_stream(std::uint32_t depth);

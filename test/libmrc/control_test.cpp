@@ -23,7 +23,10 @@ std::vector<mrc_ctl_ev> own_evs(const Connected& c) {
   attr.ev_op.entries = entries.data();
   REQUIRE(mrc_ctl_query_ev_profile(c.mrc.context, 0, &attr, MRC_CTL_EV_PROFILE_EV_OP) == 0);
   std::vector<mrc_ctl_ev> evs;
-  for (const mrc_ctl_ev_op_entry& entry : entries) evs.push_back(entry.ev);
+  for (const mrc_ctl_ev_op_entry& entry : entries) {
+    evs.push_back(entry.ev);
+    CHECK((entry.state == MRC_CTL_EV_GOOD || entry.state == MRC_CTL_EV_ASSUMED_BAD));
+  }
   return evs;
 }
 

@@ -302,8 +302,7 @@ int mrc_ctl_query_ev_profile(mrc_context* mrc, std::uint64_t id, mrc_ctl_ev_prof
     if (id == 0) {
       info.state = mrc::ProfileState::online;
       info.mode = mrc::EvProfileMode::automatic;
-      for (const mrc::ProfileEv& ev : controlled(mrc).own_evs())
-        info.entries.push_back({ev, {}, 0, 0});
+      info.entries = controlled(mrc).own_evs();
       info.ev_count = static_cast<std::uint32_t>(info.entries.size());
     } else {
       info = profiles->evs(id);

@@ -254,7 +254,7 @@ int mrc_ctl_modify_ev_profile(struct mrc_context* mrc, uint64_t ev_profile_id,
                               struct mrc_ctl_ev_profile_attr* attr, int attr_mask);
 /* A. E2BIG: no room; entry_count or field_count says how many there are. ENOENT: no such EV.
  * Profile 0 is the device's own: ONLINE, AUTO; where planes can only send EVs that they have opened
- * (UDP), its array is these, in MRC_CTL_EV_FMT_MODE_UDP. */
+ * (UDP), its array is these, in MRC_CTL_EV_FMT_MODE_UDP, with their states in this process. */
 int mrc_ctl_query_ev_profile(struct mrc_context* mrc, uint64_t ev_profile_id,
                              struct mrc_ctl_ev_profile_attr* attr, int attr_mask);
 
@@ -302,9 +302,9 @@ int mrc_ctl_query_cc_profile(struct mrc_context* mrc, uint64_t cc_profile_id,
 
 /* An EV went to another state, towards one destination. */
 struct mrc_ctl_ev_event {
-  uint64_t profile_id; /* 0: queue pairs without EV profile */
-  struct mrc_ctl_ev ev;
-  uint32_t drop_count; /* events lost right before this one; exact */
+  uint64_t profile_id;  /* 0: queue pairs without EV profile */
+  struct mrc_ctl_ev ev; /* as in the profile's array */
+  uint32_t drop_count;  /* events lost right before this one; exact */
 #if MRC_CTL_API_VER_USED >= MRC_CTL_API_VER(1, 0, 1)
   enum mrc_ctl_ev_state state; /* GOOD or ASSUMED_BAD */
 #endif

@@ -116,7 +116,8 @@ struct EvProfileInfo {
 /// A change of the state of an EV towards a destination (mrc-1.0 §3.7).
 struct EvEvent {
   std::optional<ProfileId> profile{};  ///< none: a path of a queue pair without EV profile
-  ProfileEv ev{};                      ///< the entry; without profile, what its packets carry
+  ProfileEv ev{};                      ///< the entry; without profile, as Device::own_evs() has it,
+                                       ///< or what its packets carry
   Ev entropy{};                        ///< the 32 bits by which SACKs name the path
   Plane plane = 0;                     ///< plane of the path
   port::IpAddress destination{};       ///< the peer's address there

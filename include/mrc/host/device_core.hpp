@@ -119,6 +119,8 @@ class DeviceCore {
   [[nodiscard]] EvProfileInfo ev_profile(ProfileId id, bool of_host = false);
   /// Of lane 0.
   [[nodiscard]] std::vector<ProfileEv> own_evs() const;
+  /// As Device::own_evs().
+  [[nodiscard]] std::vector<EvEntry> own_ev_entries() const;
   [[nodiscard]] Profiles& profiles() noexcept { return profiles_; }
   [[nodiscard]] EvEvents& ev_events() noexcept { return ev_events_; }
 

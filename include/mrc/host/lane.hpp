@@ -145,6 +145,8 @@ class alignas(64) Lane {  // shares no cache line with another one
   void update_paths(const EvUpdate& update) noexcept;
   /// See Peers::add_states().
   void add_states(ProfileId profile, std::span<EvEntry> entries) noexcept;
+  /// As Peers::add_own_states().
+  void add_own_states(std::span<EvEntry> entries);
 
   // --- Memory regions
   /// Registers with the engine and all ports, under a new key or a given one. Throws mrc::Error.

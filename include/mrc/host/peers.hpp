@@ -107,6 +107,9 @@ class Peers {
   std::size_t count_denied(std::size_t first, std::size_t most, DeniedCount& count) const noexcept;
   /// Adds to the entries of an EV profile in which states they are towards the peers here.
   void add_states(ProfileId profile, std::span<EvEntry> entries) const noexcept;
+  /// The same for the planes' own EVs (PlaneKind::own_evs()), towards peers without EV profile;
+  /// sets their states, too.
+  void add_own_states(std::span<EvEntry> entries) const;
   /// An event of a path, as the application sees it.
   [[nodiscard]] EvEvent describe(const engine::Peer& peer,
                                  const path::PathEvent& event) const noexcept;

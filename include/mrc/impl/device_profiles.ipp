@@ -36,8 +36,8 @@ MRC_SETUP ProfileLimits Device::profile_limits() const {
       [](const detail::ProfileRegistry& profiles) { return profiles.limits(); });
 }
 
-MRC_SETUP std::vector<ProfileEv> Device::own_evs() const {
-  return detail::core_of(core_).own_evs();
+MRC_SETUP std::vector<EvEntry> Device::own_evs() const {
+  return detail::core_of(core_).own_ev_entries();
 }
 
 MRC_SETUP EvEventStream Device::create_ev_event_stream(std::uint32_t depth) {

@@ -64,12 +64,23 @@ struct OpenedPlanes {
   std::size_t few_packets = 16;  ///< bursts up to this size are treated as latency-sensitive
   /// Numbers of peers in the ports, from Config::max_peers + 1 on, that the kind uses itself.
   std::uint32_t own_peers = 0;
+  /// Bits of an EV by which profiles, and events of paths without one, name it: those of UDP are
+  /// source ports.
+  unsigned ev_bits = 32;
 
   [[nodiscard]] unsigned count() const noexcept { return static_cast<unsigned>(ports.size()); }
   [[nodiscard]] bool enabled(unsigned plane) const noexcept { return (disabled >> plane & 1) == 0; }
   /// Packets can pass: the plane is enabled, and its link is there.
   [[nodiscard]] bool up(unsigned plane) const noexcept {
     return enabled(plane) && ports[plane]->link_up();
+  }
+  /// The EV of a path of that plane, as profiles name it.
+  [[nodiscard]] ProfileEv profile_ev(Plane plane, Ev ev) const noexcept {
+    ProfileEv out;
+    path::put_bits(out.value, 0, ev_bits,
+                   value(ev) & static_cast<std::uint32_t>((std::uint64_t{1} << ev_bits) - 1));
+    out.port = static_cast<std::uint8_t>(plane + 1);
+    return out;
   }
   /// Adds the port of the next plane: logs its notes, and lowers the MTU to what it carries. Throws
   /// mrc::Error if that is too little.
@@ -132,7 +143,7 @@ class PlaneKind {
   /// Which EVs path_of() takes.
   [[nodiscard]] virtual path::EvFormats ev_formats() const noexcept { return {}; }
   /// The EVs that path_of() takes in `own` planes, where they are few: those of the paths that the
-  /// ports have opened, in EvMode::udp.
+  /// ports have opened, in EvMode::udp, plane by plane in the order of the port's paths.
   [[nodiscard]] virtual std::vector<ProfileEv> own_evs(const OpenedPlanes& own) const {
     (void)own;
     return {};

@@ -37,6 +37,14 @@ MRC_SETUP std::vector<ProfileEv> DeviceCore::own_evs() const {
   return kind_->own_evs(lanes_[0].planes());
 }
 
+MRC_SETUP std::vector<EvEntry> DeviceCore::own_ev_entries() const {
+  const std::vector<ProfileEv> evs = own_evs();
+  std::vector<EvEntry> entries(evs.size());
+  for (std::size_t i = 0; i < evs.size(); ++i) entries[i].ev = evs[i];
+  lanes_[0].add_own_states(entries);
+  return entries;
+}
+
 MRC_SETUP void DeviceCore::change_format_profile(ProfileId id, const FormatProfileChange& change) {
   profiles_.with([&](ProfileRegistry& profiles) { profiles.change_format(id, change); });
 }

@@ -67,6 +67,11 @@ MRC_SETUP void Lane::add_states(ProfileId profile, std::span<EvEntry> entries) n
   peers_.add_states(profile, entries);
 }
 
+MRC_SETUP void Lane::add_own_states(std::span<EvEntry> entries) {
+  const std::lock_guard lock(mutex_);
+  peers_.add_own_states(entries);
+}
+
 MRC_SETUP void Lane::report_path_events() noexcept {
   engine_.take_narrow_changes(
       [this](const engine::Peer& peer, PlaneMask changed) { peers_.report_narrow(peer, changed); });

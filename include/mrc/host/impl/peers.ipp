@@ -359,6 +359,32 @@ MRC_SETUP void Peers::add_states(ProfileId profile, std::span<EvEntry> entries) 
   }
 }
 
+MRC_SETUP void Peers::add_own_states(std::span<EvEntry> entries) const {
+  std::vector<std::size_t> first(planes_.count());  // of each plane
+  for (std::size_t i = entries.size(); i-- > 0;) first[entries[i].ev.port - 1u] = i;
+  std::vector<bool> seen(entries.size());
+  for (const Known& known : known_) {
+    const engine::Peer* peer = engine_.find_peer(known.id);
+    if (known.profiles.ev || peer == nullptr) continue;
+    for (std::size_t i = 0; i < peer->paths.size(); ++i) {
+      const auto index = static_cast<path::PathIndex>(i);
+      const path::PathSpec path = peer->paths[index];
+      const std::size_t at = first[path.plane] + path.port_path;
+      if (at >= entries.size()) continue;
+      EvEntry& entry = entries[at];
+      const path::Health health = peer->paths.health(index);
+      const bool bad = health == path::Health::assumed_bad;
+      entry.good += path::usable(health);
+      entry.assumed_bad += bad;
+      const EvState state = path::usable(health) ? EvState::good
+                            : bad                ? EvState::assumed_bad
+                                                 : EvState::denied;
+      entry.state = !seen[at] || entry.state == state ? state : EvState::unknown;
+      seen[at] = true;
+    }
+  }
+}
+
 MRC_SETUP EvEvent Peers::describe(const engine::Peer& peer,
                                   const path::PathEvent& event) const noexcept {
   EvEvent out;
@@ -366,8 +392,7 @@ MRC_SETUP EvEvent Peers::describe(const engine::Peer& peer,
   out.plane = event.plane;
   out.drop_count = event.dropped;
   out.state = event.health == path::Health::assumed_bad ? EvState::assumed_bad : EvState::good;
-  path::put_bits(out.ev.value, 0, 32, value(event.ev));
-  out.ev.port = static_cast<std::uint8_t>(event.plane + 1);
+  out.ev = planes_.profile_ev(event.plane, event.ev);
   for (const Known& known : known_) {
     if (known.id != peer.id) continue;
     out.profile = known.profiles.ev;

@@ -112,11 +112,8 @@ class UdpKind final : public PlaneKind {
   [[nodiscard]] std::vector<ProfileEv> own_evs(const OpenedPlanes& own) const override {
     std::vector<ProfileEv> evs;
     for (std::size_t plane = 0; plane < own.ports.size(); ++plane)
-      for (const port::PortPath& path : own.ports[plane]->paths()) {
-        ProfileEv& ev = evs.emplace_back();
-        path::put_bits(ev.value, 0, 16, value(path.ev) & 0xFFFF);
-        ev.port = static_cast<std::uint8_t>(plane + 1);
-      }
+      for (const port::PortPath& path : own.ports[plane]->paths())
+        evs.push_back(own.profile_ev(static_cast<Plane>(plane), path.ev));
     return evs;
   }
   /// An EV of a profile must be that of a path of the port: a UDP socket sends from one source
@@ -184,6 +181,7 @@ class UdpKind final : public PlaneKind {
     if (config.mtu == 0) planes.wanted_mtu = kLargestUdpMtu;
     if (may_leave_payload_out(config)) planes.network_namespace = port::network_namespace();
     planes.own_peers = 1;  // who gets an answer
+    planes.ev_bits = 16;
     for (std::size_t i = 0; i < addresses.size(); ++i) {
       port::UdpPortOptions o;
       set_shared_options(o, config, static_cast<Plane>(i), claim.slot, fault_seed);
