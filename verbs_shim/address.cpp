@@ -18,6 +18,15 @@ std::string no_gid(std::uint32_t index) {
          std::to_string(kGidIndices - 1) + " name it";
 }
 
+bool has_port(const mrc::Device& device, unsigned port) noexcept {
+  return port >= 1 && port <= device.plane_count();
+}
+
+std::string no_port(const mrc::Device& device, unsigned port) {
+  return "there is no port " + std::to_string(port) + "; ports 1 to " +
+         std::to_string(device.plane_count()) + " are the planes";
+}
+
 void check_address(const ibv_ah_attr& address) {
   if (address.is_global == 0)
     fail(EINVAL,

@@ -21,6 +21,12 @@ inline constexpr std::uint32_t kGidIndices = 4;
 /// What to say of an index that there is not.
 [[nodiscard]] std::string no_gid(std::uint32_t index);
 
+/// Verbs has one port. Queries serve one for each plane, as MRC counts them (attributes.hpp): they
+/// have the same GID and P_Key.
+[[nodiscard]] bool has_port(const mrc::Device& device, unsigned port) noexcept;
+/// What to say of a port that queries do not know.
+[[nodiscard]] std::string no_port(const mrc::Device& device, unsigned port);
+
 /// Throws mrc::Error that names what this device has not: another port or GID, addresses that are
 /// no GIDs.
 void check_address(const ibv_ah_attr& address);

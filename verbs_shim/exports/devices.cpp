@@ -74,24 +74,28 @@ int ibv_query_port(ibv_context* context, std::uint8_t port, _compat_ibv_port_att
 // --------------------------------------------------------------------------------- GIDs, P_Keys
 
 int ibv_query_gid(ibv_context* context, std::uint8_t port, int index, ibv_gid* gid) {
+  const Host& host = Context::of(context).host();
   const auto wanted = static_cast<std::uint32_t>(index);
-  if (port != 1 || wanted >= kGidIndices) {
-    (void)refuse(EINVAL, "ibv_query_gid",
-                 port != 1 ? "there is one port, of number 1" : no_gid(wanted));
+  const bool known = has_port(host.device(), port);
+  if (!known || wanted >= kGidIndices) {
+    (void)refuse(EINVAL, "ibv_query_gid", known ? no_gid(wanted) : no_port(host.device(), port));
     return -1;
   }
-  *gid = Context::of(context).host().gid();
+  *gid = host.gid();
   return 0;
 }
 
 int _ibv_query_gid_ex(ibv_context* context, std::uint32_t port, std::uint32_t index,
                       ibv_gid_entry* entry, std::uint32_t flags, std::size_t size) {
-  if (flags != 0 || port != 1) return refuse(EINVAL, "ibv_query_gid_ex", "port or flags");
+  const Host& host = Context::of(context).host();
+  if (flags != 0) return refuse(EINVAL, "ibv_query_gid_ex", "there are no flags");
+  if (!has_port(host.device(), port))
+    return refuse(EINVAL, "ibv_query_gid_ex", no_port(host.device(), port));
   if (index >= kGidIndices) return refuse(EINVAL, "ibv_query_gid_ex", no_gid(index));
   ibv_gid_entry known{};
   known.gid_index = index;
-  known.gid = Context::of(context).host().gid();
-  known.port_num = 1;
+  known.gid = host.gid();
+  known.port_num = port;
   known.gid_type = IBV_GID_TYPE_ROCE_V2;
   std::memset(entry, 0, size);
   std::memcpy(entry, &known, size < sizeof known ? size : sizeof known);
@@ -105,17 +109,20 @@ ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries, std::
   return error != 0 ? -error : 1;
 }
 
-int ibv_query_pkey(ibv_context*, std::uint8_t port, int index, __be16* pkey) {
-  if (port != 1 || index != 0) {
-    (void)refuse(EINVAL, "ibv_query_pkey", "there is one P_Key, of port 1 and index 0");
+int ibv_query_pkey(ibv_context* context, std::uint8_t port, int index, __be16* pkey) {
+  const mrc::Device& device = Context::of(context).device();
+  const bool known = has_port(device, port);
+  if (!known || index != 0) {
+    (void)refuse(EINVAL, "ibv_query_pkey",
+                 known ? "there is one P_Key, of index 0" : no_port(device, port));
     return -1;
   }
   *pkey = 0xFFFF;
   return 0;
 }
 
-int ibv_get_pkey_index(ibv_context*, std::uint8_t port, __be16 pkey) {
-  return port == 1 && pkey == 0xFFFF ? 0 : -1;
+int ibv_get_pkey_index(ibv_context* context, std::uint8_t port, __be16 pkey) {
+  return has_port(Context::of(context).device(), port) && pkey == 0xFFFF ? 0 : -1;
 }
 
 // ------------------------------------------------------------------------------- another process

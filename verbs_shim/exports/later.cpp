@@ -9,6 +9,7 @@
 #include <cmath>
 #include <memory>
 
+#include "verbs_shim/address.hpp"
 #include "verbs_shim/errors.hpp"
 #include "verbs_shim/objects/context.hpp"
 #include "verbs_shim/transport/operations.hpp"
@@ -121,13 +122,15 @@ ibv_mr* mrc_later_reg_mr_ex(ibv_pd* pd, const MrAttributes* wanted) {
 
 // ------------------------------------------------------------------------------------- port
 
-/// In units of 100 Mb/s: all planes together.
+/// In units of 100 Mb/s: all planes together; of ports 2 and more, one plane.
 int mrc_later_port_speed(ibv_context*, std::uint32_t, std::uint64_t*)
     MRC_LATER(ibv_query_port_speed);
 int mrc_later_port_speed(ibv_context* context, std::uint32_t port, std::uint64_t* speed) {
-  if (port != 1) return refuse(EINVAL, "ibv_query_port_speed", "there is one port, of number 1");
   return status_of("ibv_query_port_speed", [&] {
-    const double gigabits = Context::of(context).device().config().cc_link_speed;
+    const mrc::Device& device = Context::of(context).device();
+    if (!has_port(device, port)) fail(EINVAL, no_port(device, port));
+    const double all = device.config().cc_link_speed;
+    const double gigabits = port == 1 ? all : all / device.plane_count();
     *speed = static_cast<std::uint64_t>(std::llround(gigabits * 10));
     return 0;
   });

@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "verbs_shim/address.hpp"
+#include "verbs_shim/objects/context.hpp"
 
 extern "C" {
 
@@ -33,9 +34,10 @@ MRC_PRIVATE bool mrc_private_flag = false;
 MRC_PRIVATE bool mrc_verbs_shim = true;
 
 /// ibv_devinfo calls it. The kernel's numbers: 0 for InfiniBand and RoCE v1, 1 for RoCE v2.
-MRC_PRIVATE int mrc_private_gid_type(ibv_context*, std::uint8_t port, unsigned index,
+MRC_PRIVATE int mrc_private_gid_type(ibv_context* context, std::uint8_t port, unsigned index,
                                      unsigned* type) {
-  if (port != 1 || index >= mrc_verbs::kGidIndices) {
+  using namespace mrc_verbs;
+  if (!has_port(Context::of(context).device(), port) || index >= kGidIndices) {
     errno = EINVAL;
     return -1;
   }

@@ -26,9 +26,7 @@ namespace {
 
 /// The plane behind a port of MRC. Throws mrc::Error (EINVAL).
 unsigned plane_of(const mrc::Device& device, unsigned port) {
-  if (port < 1 || port > device.plane_count())
-    fail(EINVAL, "there is no port " + std::to_string(port) + "; ports 1 to " +
-                     std::to_string(device.plane_count()) + " are the planes");
+  if (!has_port(device, port)) fail(EINVAL, no_port(device, port));
   return port - 1;
 }
 

@@ -89,7 +89,8 @@ ibv_device_attr_ex device_attributes_ex(const Host& host) {
 
 ibv_port_attr port_attributes(const Host& host, unsigned port) {
   const bool up = port == 1 ? host.port_up() : host.plane_up(port - 1);
-  const Link link = link_of(host.device().config().cc_link_speed);
+  const double all = host.device().config().cc_link_speed;
+  const Link link = link_of(port == 1 ? all : all / host.device().plane_count());
   ibv_port_attr a{};
   a.state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
   a.max_mtu = IBV_MTU_4096;

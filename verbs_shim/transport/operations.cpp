@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "verbs_shim/address.hpp"
 #include "verbs_shim/errors.hpp"
 #include "verbs_shim/objects/attributes.hpp"
 #include "verbs_shim/objects/completion_queue.hpp"
@@ -148,9 +149,7 @@ int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* out,
                std::size_t size) noexcept {
   const Host& host = Context::of(context).host();
   return status_of("ibv_query_port", [&] {
-    if (const unsigned ports = host.device().plane_count(); port < 1 || port > ports)
-      fail(EINVAL, "there is no port " + std::to_string(port) + "; ports 1 to " +
-                       std::to_string(ports) + " are the planes");
+    if (!has_port(host.device(), port)) fail(EINVAL, no_port(host.device(), port));
     const ibv_port_attr known = port_attributes(host, port);
     std::memset(out, 0, size);
     std::memcpy(out, &known, std::min(size, sizeof known));
