@@ -54,12 +54,16 @@ bool info_wanted() noexcept {
   return level() >= Level::info;
 }
 
-int refuse(int error, const char* call, const std::string& why) noexcept {
+void note(const char* call, const std::string& how) noexcept {
   if (level() >= Level::info) {
-    write(std::string(call) + ": " + why);
+    write(std::string(call) + ": " + how);
   } else if (level() == Level::warn && is_first_of(call)) {
-    write(std::string(call) + ": " + why + " (said once; MRC_LOG=info says it each time)");
+    write(std::string(call) + ": " + how + " (said once; MRC_LOG=info says it each time)");
   }
+}
+
+int refuse(int error, const char* call, const std::string& why) noexcept {
+  note(call, why);
   errno = error;
   return error;
 }

@@ -16,6 +16,10 @@ void info(const std::string& line) noexcept;
 /// Whether info() writes anything; to avoid making text that nobody reads.
 [[nodiscard]] bool info_wanted() noexcept;
 
+/// A call is not done as the program has asked, which may surprise its user: writes how, for each
+/// call the first time only unless MRC_LOG=info. Any thread.
+void note(const char* call, const std::string& how) noexcept;
+
 /// A call of the program is refused, and probably ends it with a message that does not say why:
 /// writes the reason, for each call the first time only unless MRC_LOG=info, and sets errno.
 /// Returns `error`, an errno value. Any thread.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // mrc_modify_qp() and mrc_query_qp(): what existing programs pass is taken, and what fails changes
 // nothing.
+#include <cstdlib>
+
 #include "libmrc/mrc_rig.hpp"
 
 using namespace mrc::test;
@@ -192,6 +194,42 @@ TEST_CASE("access flags and hint may change at any time") {
   ibv_send_wr request = verbs::write_request(1, sge, c.memory, 64);
   REQUIRE(c.a.post(request) == 0);
   CHECK(c.a.next().status == IBV_WC_REM_ACCESS_ERR);
+}
+
+TEST_CASE("a path MTU above what the planes carry becomes theirs; it is EINVAL with strict") {
+  for (const bool strict : {false, true}) {
+    CAPTURE(strict);
+    ::setenv("MRC_MTU", "1408", 1);  // as on interfaces of 1,500
+    if (strict) ::setenv("MRC_STRICT", "on", 1);
+    {
+      Program program;
+      Mrc mrc(program);
+      const Pair pair(program, mrc);
+      pair.to_init();
+      ibv_port_attr port{};
+      REQUIRE(ibv_query_port(program.context, 1, &port) == 0);
+      REQUIRE(port.active_mtu == IBV_MTU_1024);
+      ibv_qp_attr a = verbs::rtr_attributes(program.context, pair.qpn);
+      a.path_mtu = IBV_MTU_4096;
+      CHECK(mrc_modify_qp(pair.qp, &a, kRtrMask, nullptr, 0) == (strict ? EINVAL : 0));
+      a.path_mtu = static_cast<ibv_mtu>(6);
+      CHECK(mrc_modify_qp(pair.qp, &a, kRtrMask, nullptr, 0) == EINVAL);
+      REQUIRE(mrc_query_qp(pair.qp, &a, IBV_QP_PATH_MTU, nullptr, 0, nullptr) == 0);
+      CHECK(a.path_mtu == (strict ? 0 : IBV_MTU_1024));
+    }
+    ::unsetenv("MRC_MTU");
+    ::unsetenv("MRC_STRICT");
+  }
+}
+
+TEST_CASE("the port of an address is any: all lead to all planes") {
+  Program program;
+  Mrc mrc(program);
+  const Pair pair(program, mrc);
+  pair.to_init();
+  ibv_qp_attr a = verbs::rtr_attributes(program.context, pair.qpn);
+  a.ah_attr.port_num = 2;
+  CHECK(mrc_modify_qp(pair.qp, &a, kRtrMask, nullptr, 0) == 0);
 }
 
 TEST_CASE("a query gives what was given and granted") {

@@ -223,8 +223,10 @@ int mrc_query_qp(struct mrc_qp* qp, struct ibv_qp_attr* ibv_attr, int ibv_mask,
  * and _CAP in those to RTR and RTS; _TIMEOUT and _RETRY_CNT in that to RTS. MRC_QP_HINT and
  * IBV_QP_ACCESS_FLAGS may change at any time, also without step. IBV_QP_PORT, _TIMEOUT, _RETRY_CNT,
  * _RNR_RETRY, _MIN_RNR_TIMER, _MAX_QP_RD_ATOMIC and _MAX_DEST_RD_ATOMIC have no meaning here and
- * are ignored. An attribute structure may be NULL if its mask is 0. EINVAL: a step or an attribute
- * that is not allowed there, a value out of range. ENOENT: no such profile. ENOTSUP: vendor_cfg. */
+ * are ignored; so is the port of an address. An IBV_QP_PATH_MTU above what the planes carry becomes
+ * what they carry, with a line in the log; with option strict it is EINVAL. An attribute structure
+ * may be NULL if its mask is 0. EINVAL: a step or an attribute that is not allowed there, a value
+ * out of range. ENOENT: no such profile. ENOTSUP: vendor_cfg. */
 int mrc_modify_qp(struct mrc_qp* qp, struct ibv_qp_attr* ibv_attr, int ibv_mask,
                   struct mrc_qp_attr* mrc_attr, int mrc_mask);
 /* A. Its number, which the peer needs (IBV_QP_DEST_QPN). */

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <string>
 
+#include "verbs_shim/address.hpp"
 #include "verbs_shim/libmrc/host_events.hpp"
 #include "verbs_shim/transport/state_machine.hpp"
 
@@ -208,8 +209,26 @@ void take(mrc_verbs::MrcAttributes& to, const mrc_qp_attr& a, int mask) {
 
 }  // namespace
 
-void mrc_qp::modify(const ibv_qp_attr& verbs, int verbs_mask, const mrc_qp_attr& own,
+/// Attributes of verbs as this device can have them: each port leads to all planes, and packets are
+/// as large as these carry. With option strict, programs hear of it instead.
+ibv_qp_attr mrc_qp::adapted(const ibv_qp_attr& given, int mask) {
+  ibv_qp_attr a = given;
+  a.ah_attr.port_num = 1;
+  const ibv_mtu most = context().host().active_mtu();
+  if ((mask & IBV_QP_PATH_MTU) == 0 || a.path_mtu <= most || a.path_mtu > IBV_MTU_4096 ||
+      context().device().config().strict)
+    return a;
+  using mrc_verbs::bytes_of;
+  mrc_verbs::note("mrc_modify_qp", "path MTU " + std::to_string(bytes_of(a.path_mtu)) +
+                                       ": the planes carry packets of up to " +
+                                       std::to_string(bytes_of(most)) + " bytes, which are sent");
+  a.path_mtu = most;
+  return a;
+}
+
+void mrc_qp::modify(const ibv_qp_attr& given, int verbs_mask, const mrc_qp_attr& own,
                     int own_mask) {
+  const ibv_qp_attr verbs = adapted(given, verbs_mask);
   const auto lock = modify_lock();
   const ibv_qp_state from = state();
   const bool step_wanted = (verbs_mask & IBV_QP_STATE) != 0;

@@ -115,6 +115,7 @@ struct mrc_qp final : mrc_verbs::Qp, mrc_verbs::Lasting<mrc_qp> {
   [[nodiscard]] mrc_verbs::MrcTransport& mrc_transport() noexcept {
     return static_cast<mrc_verbs::MrcTransport&>(own_transport());
   }
+  [[nodiscard]] ibv_qp_attr adapted(const ibv_qp_attr& given, int mask);
   void set_hint(mrc_qp_hint* wanted);
 
   mrc_qp_hint* hint_ = nullptr;  ///< under modify_lock()
