@@ -63,6 +63,70 @@ assert libraries[2].mrc_destroy_context(mrc) == 0
 PY
 "$mrcrun" --quiet python3 "$work/names.py" || fail 'names.py'
 
+say 'of a card that is no OpenMRC device, its own library answers'
+cat >"$work/mlx5.c" <<'C'
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stdint.h>
+/* What stands for the library of a card. */
+bool mlx5dv_is_supported(struct ibv_device *device) { return device->node_type == IBV_NODE_CA; }
+struct ibv_mr *mlx5dv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
+                                    uint64_t iova, int fd, int access, int mlx5_access) {
+  (void)offset, (void)length, (void)iova, (void)fd, (void)access, (void)mlx5_access;
+  return (struct ibv_mr *)pd;
+}
+int mlx5dv_get_data_direct_sysfs_path(struct ibv_context *context, char *buffer, size_t length) {
+  (void)context, (void)buffer;
+  return (int)length;
+}
+C
+cat >"$work/cards.c" <<'C'
+#include <dlfcn.h>
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+bool mlx5dv_is_supported(struct ibv_device *device);
+struct ibv_mr *mlx5dv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
+                                    uint64_t iova, int fd, int access, int mlx5_access);
+int mlx5dv_get_data_direct_sysfs_path(struct ibv_context *context, char *buffer, size_t length);
+
+int main(int argc, char **argv) {
+  struct ibv_device card = {.node_type = IBV_NODE_CA};
+  struct ibv_context open_card = {.device = &card};
+  struct ibv_pd pd = {.context = &open_card};
+  char path[8];
+  if (argc > 1) { /* not there yet */
+    if (mlx5dv_is_supported(&card)) return 2;
+    if (mlx5dv_reg_dmabuf_mr(&pd, 0, 1, 0, -1, 0, 0) != NULL || errno != EOPNOTSUPP) return 3;
+    if (mlx5dv_get_data_direct_sysfs_path(&open_card, path, 8) != ENODEV) return 4;
+    if (dlopen(argv[1], RTLD_LAZY | RTLD_LOCAL) == NULL) return 5;
+  }
+  if (!mlx5dv_is_supported(&card)) return 6;
+  if (mlx5dv_reg_dmabuf_mr(&pd, 0, 1, 0, -1, 0, 0) != (struct ibv_mr *)&pd) return 7;
+  if (mlx5dv_get_data_direct_sysfs_path(&open_card, path, 8) != 8) return 8;
+  struct ibv_device *own = ibv_get_device_list(NULL)[0];
+  struct ibv_context *context = ibv_open_device(own);
+  struct ibv_pd *own_pd = ibv_alloc_pd(context);
+  if (mlx5dv_is_supported(own)) return 9;
+  if (mlx5dv_reg_dmabuf_mr(own_pd, 0, 1, 0, -1, 0, 0) != NULL || errno != EOPNOTSUPP) return 10;
+  return mlx5dv_get_data_direct_sysfs_path(context, path, 8) == ENODEV ? 0 : 11;
+}
+C
+if command -v cc >/dev/null; then
+  mkdir "$work/card"
+  cc -shared -fPIC -Wl,-soname,libmlx5.so.1 "$work/mlx5.c" -o "$work/card/libmlx5.so.1"
+  verbs=("-L$build/verbs_shim" -libverbs)
+  cc "$work/cards.c" -o "$work/linked" "-Wl,--no-as-needed,-rpath,$work/card" "${verbs[@]}" -lmrc \
+    "$work/card/libmlx5.so.1"
+  "$mrcrun" --quiet "$work/linked" || fail "linked in front of the card's library: $?"
+  cc "$work/cards.c" -o "$work/loaded" "${verbs[@]}" -lmrc
+  "$mrcrun" --quiet "$work/loaded" "$work/card/libmlx5.so.1" || fail "loaded by libibverbs: $?"
+else
+  say 'no C compiler: left out'
+fi
+
 say 'the files beside the device'
 cat >"$work/files.c" <<'C'
 #define _GNU_SOURCE

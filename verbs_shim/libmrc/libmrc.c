@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* libmrc.so.1: the functions of mrc.h and mrc_ctl.h, which call those of the library whose device
  * the program has opened (provider.h). */
+#define _GNU_SOURCE /* RTLD_NEXT */
+#include <dlfcn.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -26,14 +28,21 @@ static void say_once(const char* line) {
 /* The provider of the contexts that the program has opened: a process has one. */
 static _Atomic(const struct mrc_provider*) known;
 
-/* The same, for a context; NULL if it is not one of OpenMRC. */
-static const struct mrc_provider* provider_of(const struct ibv_context* context) {
+/* That of a device; NULL if it is not one of OpenMRC. */
+static const struct mrc_provider* own_provider(const struct ibv_device* device) {
   const struct mrc_provider* provider = NULL;
-  if (context != NULL && context->device != NULL)
-    memcpy(&provider, &context->device->_ops._dummy1, sizeof provider);
+  if (device != NULL) memcpy(&provider, &device->_ops._dummy1, sizeof provider);
   /* A device of an rdma-core of old has a function there: its code is not the magic. */
   if (provider != NULL &&
-      memcmp(provider->magic, MRC_PROVIDER_MAGIC, sizeof MRC_PROVIDER_MAGIC) == 0) {
+      memcmp(provider->magic, MRC_PROVIDER_MAGIC, sizeof MRC_PROVIDER_MAGIC) == 0)
+    return provider;
+  return NULL;
+}
+
+/* The same, for a context, which makes it known. */
+static const struct mrc_provider* provider_of(const struct ibv_context* context) {
+  const struct mrc_provider* provider = context != NULL ? own_provider(context->device) : NULL;
+  if (provider != NULL) {
     known = provider;
     return provider;
   }
@@ -141,23 +150,49 @@ MRC_PROVIDER_OBJECT_CALLS(FORWARD)
 /* ------------------------------------------------ what plugins for network cards import besides */
 
 /* Plugins that were written for NVIDIA's cards take these from the libraries that a vendor's libmrc
- * depends on. They are asked for each device, and there is none of that kind. */
+ * depends on, and ask them for each device. A device of OpenMRC is no such card. For others the
+ * card's own library answers, if the process has it: behind this one, or loaded by libibverbs. */
+
+static void* of_cards(const char* name) {
+  void* function = dlsym(RTLD_NEXT, name);
+  if (function != NULL) return function;
+  void* library = dlopen("libmlx5.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  if (library == NULL) return NULL;
+  function = dlsym(library, name);
+  (void)dlclose(library); /* it stays loaded as long as the context that is asked about */
+  return function;
+}
+
+/* The same for an object of a device; NULL if the device is OpenMRC's. A pointer to data becomes
+ * one to a function by its bytes. */
+#define OF_CARD(type, function, name, device) \
+  type function = NULL;                       \
+  if (own_provider(device) == NULL) {         \
+    void* found = of_cards(name);             \
+    memcpy(&function, &found, sizeof found);  \
+  }
 
 EXPORTED bool mlx5dv_is_supported(struct ibv_device* device) {
-  (void)device;
-  return false;
+  typedef bool (*Asked)(struct ibv_device*);
+  OF_CARD(Asked, ask, "mlx5dv_is_supported", device)
+  return ask != NULL && ask(device);
 }
 
 EXPORTED struct ibv_mr* mlx5dv_reg_dmabuf_mr(struct ibv_pd* pd, uint64_t offset, size_t length,
                                              uint64_t iova, int fd, int access, int mlx5_access) {
-  (void)pd, (void)offset, (void)length, (void)iova, (void)fd, (void)access, (void)mlx5_access;
+  typedef struct ibv_mr* (*Asked)(struct ibv_pd*, uint64_t, size_t, uint64_t, int, int, int);
+  OF_CARD(Asked, ask, "mlx5dv_reg_dmabuf_mr",
+          pd != NULL && pd->context != NULL ? pd->context->device : NULL)
+  if (ask != NULL) return ask(pd, offset, length, iova, fd, access, mlx5_access);
   errno = EOPNOTSUPP;
   return NULL;
 }
 
 EXPORTED int mlx5dv_get_data_direct_sysfs_path(struct ibv_context* context, char* buffer,
                                                size_t length) {
-  (void)context, (void)buffer, (void)length;
+  typedef int (*Asked)(struct ibv_context*, char*, size_t);
+  OF_CARD(Asked, ask, "mlx5dv_get_data_direct_sysfs_path", context != NULL ? context->device : NULL)
+  if (ask != NULL) return ask(context, buffer, length);
   errno = ENODEV;
   return ENODEV;
 }
