@@ -7,10 +7,12 @@
 #include <type_traits>
 #include <utility>
 
+#include "mrc/core/uncancelled.hpp"
 #include "mrc/mrc.hpp"
 #include "verbs_shim/log.hpp"
 
-/// From the library's errors to what verbs programs expect. Nothing thrown leaves the shim.
+/// From the library's errors to what verbs programs expect. Nothing thrown leaves the shim, and a
+/// thread is cancelled in ibv_get_cq_event(), ibv_get_async_event() and their like alone.
 namespace mrc_verbs {
 
 /// The errno value that verbs programs expect for it.
@@ -29,6 +31,7 @@ namespace mrc_verbs {
 /// log, if it throws.
 template <class Make>
 auto pointer_or_errno(const char* call, Make&& make) noexcept -> decltype(make()) {
+  const mrc::Uncancelled here;
   try {
     return make();
   } catch (const std::exception& error) {
@@ -41,6 +44,7 @@ auto pointer_or_errno(const char* call, Make&& make) noexcept -> decltype(make()
 /// throws.
 template <class Act>
 int status_of(const char* call, Act&& act) noexcept {
+  const mrc::Uncancelled here;
   try {
     return act();
   } catch (const std::exception& error) {

@@ -8,6 +8,8 @@
 #include <set>
 #include <string_view>
 
+#include "mrc/core/uncancelled.hpp"
+
 namespace mrc_verbs {
 
 namespace {
@@ -35,6 +37,7 @@ bool is_first_of(const char* call) noexcept {
 }
 
 void write(const std::string& line) noexcept {
+  const mrc::Uncancelled writing;
   const int kept = errno;
   std::fprintf(stderr, "openmrc: verbs: %s\n", line.c_str());
   errno = kept;

@@ -19,6 +19,7 @@ ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
 }
 
 int ibv_destroy_comp_channel(ibv_comp_channel* verbs) {
+  const mrc::Uncancelled here;
   if (verbs->refcnt > 0)
     return refuse(EBUSY, "ibv_destroy_comp_channel", "completion queues use it");
   delete &Channel::of(verbs);
@@ -58,6 +59,7 @@ int ibv_resize_cq(ibv_cq* cq, int entries) {
 }
 
 int ibv_destroy_cq(ibv_cq* verbs) {
+  const mrc::Uncancelled here;
   Cq& cq = Cq::of(verbs);
   if (cq.users.load() > 0) return refuse(EBUSY, "ibv_destroy_cq", "queue pairs use it");
   cq.withdraw();
@@ -87,6 +89,7 @@ void ibv_ack_async_event(ibv_async_event* event) {
 // ------------------------------------------------------------------------------- queue pairs
 
 int ibv_destroy_qp(ibv_qp* verbs) {
+  const mrc::Uncancelled here;
   Qp& qp = Qp::of(verbs);
   qp.withdraw();
   delete &qp;

@@ -35,6 +35,7 @@ int ibv_get_device_index(ibv_device*) {
 
 /// Opens the device for a moment, since the number is made of its address. 0 if it can't be opened.
 __be64 ibv_get_device_guid(ibv_device*) {
+  const mrc::Uncancelled here;
   try {
     return Host::open()->guid();
   } catch (const std::exception& error) {
@@ -44,6 +45,7 @@ __be64 ibv_get_device_guid(ibv_device*) {
 }
 
 ibv_context* ibv_open_device(ibv_device*) {
+  const mrc::Uncancelled here;
   try {
     return &(new Context(Host::open()))->context;
   } catch (const std::exception& error) {
@@ -54,6 +56,7 @@ ibv_context* ibv_open_device(ibv_device*) {
 }
 
 int ibv_close_device(ibv_context* context) {
+  const mrc::Uncancelled here;
   delete &Context::of(context);
   return 0;
 }

@@ -79,6 +79,7 @@ ibv_pd* ibv_alloc_pd(ibv_context* context) {
 }
 
 int ibv_dealloc_pd(ibv_pd* verbs) {
+  const mrc::Uncancelled here;
   Pd& pd = Pd::of(verbs);
   if (pd.users.load() > 0)
     return refuse(EBUSY, "ibv_dealloc_pd",
@@ -117,6 +118,7 @@ int ibv_rereg_mr(ibv_mr*, int, ibv_pd*, void*, std::size_t, int) {
 }
 
 int ibv_dereg_mr(ibv_mr* verbs) {
+  const mrc::Uncancelled here;
   auto* mr = static_cast<Mr*>(verbs);
   --Pd::of(mr->pd).users;
   delete mr;  // also if requests use it: these fail, as they do elsewhere

@@ -32,6 +32,7 @@ int ibv_query_srq(ibv_srq* srq, ibv_srq_attr* out) {
 }
 
 int ibv_destroy_srq(ibv_srq* verbs) {
+  const mrc::Uncancelled here;
   Srq& srq = Srq::of(verbs);
   if (srq.users.load() > 0) return refuse(EBUSY, "ibv_destroy_srq", "queue pairs use it");
   srq.owner().host().remove(srq.queue()->id());

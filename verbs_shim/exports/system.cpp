@@ -10,6 +10,7 @@
 #include <mutex>
 #include <string>
 
+#include "mrc/core/uncancelled.hpp"
 #include "verbs_shim/abi.hpp"
 #include "verbs_shim/log.hpp"
 #include "verbs_shim/objects/host.hpp"
@@ -59,6 +60,7 @@ __attribute__((visibility("default"))) int ibv_read_sysfs_file(const char* folde
 /// interface. Null if there is none. What mrcrun loads in front asks for it, for programs that look
 /// where an RDMA device is.
 __attribute__((visibility("default"))) const char* mrc_verbs_device_folder() {
+  const mrc::Uncancelled here;
   static std::mutex& mutex = *new std::mutex;  // programs may still call while they exit
   static std::string& folder = *new std::string;
   const std::lock_guard lock(mutex);

@@ -2,7 +2,9 @@
 #include "verbs_shim/objects/channel.hpp"
 
 #include <poll.h>
+#include <pthread.h>
 
+#include "mrc/core/uncancelled.hpp"
 #include "verbs_shim/objects/completion_queue.hpp"
 
 namespace mrc_verbs {
@@ -17,6 +19,7 @@ Channel::Channel(Context& owner)
 }
 
 Cq* Channel::next() {
+  ::pthread_testcancel();  // also if there are events
   for (;;) {
     if (Cq* cq = take(); cq != nullptr) return cq;
     if (!bell_.wait(-1)) return nullptr;
@@ -24,7 +27,8 @@ Cq* Channel::next() {
 }
 
 /// Counts the event while the queue can't vanish: who destroys it waits until it is acknowledged.
-Cq* Channel::take() {
+Cq* Channel::take() noexcept {
+  const mrc::Uncancelled taking;
   Cq* found = nullptr;
   const auto give = [&](Cq& cq) {
     ::pthread_mutex_lock(&cq.mutex);

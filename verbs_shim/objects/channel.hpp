@@ -28,7 +28,8 @@ class Channel : public ibv_comp_channel {
   [[nodiscard]] mrc::CompletionChannel& channel() noexcept { return channel_; }
 
   /// The oldest event: which queue has completions. Sleeps until there is one, unless the program
-  /// has set O_NONBLOCK: then null, and errno is EAGAIN.
+  /// has set O_NONBLOCK: then null, and errno is EAGAIN. A cancellation point, where no event is
+  /// lost.
   Cq* next();
   /// Nobody sleeps in next() any more: null, and errno is EINVAL.
   void end_waits() noexcept { bell_.end_waits(); }
@@ -46,7 +47,7 @@ class Channel : public ibv_comp_channel {
     Cq* cq;
   };
 
-  Cq* take();
+  [[gnu::noinline]] Cq* take() noexcept;  // see Doorbell::wait()
   Cq* take_armed();
 
   Context& owner_;

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "verbs_shim/objects/context.hpp"
 
+#include <pthread.h>
+
 #include <cstdio>
 #include <cstring>
 
+#include "mrc/core/uncancelled.hpp"
 #include "verbs_shim/libmrc/provider.hpp"
 #include "verbs_shim/objects/completion_queue.hpp"
 #include "verbs_shim/objects/queue_pair.hpp"
@@ -51,15 +54,17 @@ Context::~Context() {
 }
 
 bool Context::next_event(ibv_async_event& event) {
+  ::pthread_testcancel();  // also if there are events
   for (;;) {
-    host_->dispatch();
     if (take(event)) return true;
     constexpr int kWhileDraining = 1;  // ms
     if (!events_.bell().wait(draining.load() > 0 ? kWhileDraining : -1)) return false;
   }
 }
 
-bool Context::take(ibv_async_event& event) {
+bool Context::take(ibv_async_event& event) noexcept {
+  const mrc::Uncancelled taking;
+  host_->dispatch();
   check_drained();
   const auto lock = host_->lock();
   if (!events_.take(event)) return false;
