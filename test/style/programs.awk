@@ -17,6 +17,9 @@ BEGIN {
   except("nccl_plugin", "mrc/fabric/self.hpp")
   except("nccl_plugin", "mrc/plane/packet/verbs_name.hpp")
   except("nccl_plugin", "mrc/plane/verbs/verbs_device.hpp")
+  # So is the address that a device would have.
+  except("verbs_shim", "mrc/fabric/fabric_reader.hpp")
+  except("verbs_shim", "mrc/fabric/self.hpp")
   # mrc_ctl.h acts on all devices of the host.
   except("verbs_shim", "mrc/host/host_change.hpp")
   except("verbs_shim", "mrc/host/profile_json.hpp")

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a device says about itself, and what calls answer that it does not support.
 #include <dlfcn.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <string>
 
@@ -143,6 +145,38 @@ TEST_CASE("verbs devices: GID and P_Key") {
     CHECK(ibv_query_pkey(program.context, port, 0, &pkey) == (there ? 0 : -1));
     CHECK(ibv_get_pkey_index(program.context, port, 0xFFFF) == (there ? 0 : -1));
   }
+}
+
+TEST_CASE("verbs devices: questions about a device that is not open do not open it") {
+  // Descriptors for a few questions, and not for a device.
+  const auto lowest_free = [] {
+    const int fd = ::dup(0);
+    ::close(fd);
+    return static_cast<rlim_t>(fd);
+  };
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const rlimit few{lowest_free() + 4, before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &few) == 0);
+  ibv_device** list = ibv_get_device_list(nullptr);
+  const __be64 guid = ibv_get_device_guid(list[0]);
+  const auto device_folder =
+      reinterpret_cast<const char* (*)()>(::dlsym(RTLD_DEFAULT, "mrc_verbs_device_folder"));
+  REQUIRE((device_folder != nullptr));
+  const char* folder = device_folder();
+  ibv_context* context = ibv_open_device(list[0]);
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  CHECK(context == nullptr);
+  CHECK(guid != 0);
+  REQUIRE(folder != nullptr);
+  CHECK(std::string(folder) == "/sys/devices/virtual/net/lo");
+
+  const Program program;  // which says the same
+  CHECK(ibv_get_device_guid(list[0]) == guid);
+  ibv_free_device_list(list);
+  ibv_device_attr attributes{};
+  REQUIRE(ibv_query_device(program.context, &attributes) == 0);
+  CHECK(attributes.node_guid == guid);
 }
 
 TEST_CASE("verbs devices: contexts of a process share the device") {

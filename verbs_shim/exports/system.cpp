@@ -66,8 +66,8 @@ __attribute__((visibility("default"))) const char* mrc_verbs_device_folder() {
   const std::lock_guard lock(mutex);
   if (folder.empty()) {
     try {
-      folder = Host::open()->device_folder();
-    } catch (const std::exception&) {  // without device there is no folder
+      folder = Host::device_folder(Host::first_plane());
+    } catch (const std::exception&) {  // without planes there is no folder
     }
   }
   return folder.empty() ? nullptr : folder.c_str();

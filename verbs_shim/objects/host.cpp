@@ -10,6 +10,10 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "mrc/fabric/fabric_reader.hpp"
+#include "mrc/fabric/self.hpp"
+#include "mrc/net/address.hpp"
+#include "mrc/net/socket_interface.hpp"
 #include "verbs_shim/errors.hpp"
 #include "verbs_shim/objects/completion_queue.hpp"
 #include "verbs_shim/objects/context.hpp"
@@ -47,6 +51,16 @@ mrc::port::IpAddress ip_of(const sockaddr& address) {
   return ip;
 }
 
+/// By which peers may reach this host. Throws mrc::Error if there is none.
+mrc::port::IpAddress default_route() {
+  const mrc::port::IpAddress address = mrc::port::default_route_address();
+  if (mrc::port::is_loopback(address))
+    fail(ENODEV,
+         "no default route, so the address by which peers can reach this host is not known; "
+         "set MRC_PLANES to addresses or interfaces, or to loopback:1 for tests on this host");
+  return address;
+}
+
 ibv_mtu largest_mtu(std::uint32_t bytes) {
   if (bytes >= 4096) return IBV_MTU_4096;
   if (bytes >= 2048) return IBV_MTU_2048;
@@ -60,14 +74,26 @@ std::shared_ptr<Host> Host::open() {
   Shared& place = *shared();
   const std::lock_guard lock(place.mutex);
   if (auto host = place.host.lock()) return host;
-  auto host = std::make_shared<Host>(read_settings());
-  if (host->settings_.planes_by_default && mrc::port::is_loopback(host->device_.gid()))
-    fail(ENODEV,
-         "no default route, so the address by which peers can reach this host is not known; "
-         "set MRC_PLANES to addresses or interfaces, or to loopback:1 for tests on this host");
+  Settings settings = read_settings();
+  if (settings.planes_by_default) (void)default_route();
+  auto host = std::make_shared<Host>(std::move(settings));
   Linger::at_exit();
   place.host = host;
   return host;
+}
+
+mrc::port::IpAddress Host::first_plane() {
+  if (const auto host = current()) return host->first_plane_;
+  const Settings settings = read_settings();
+  const mrc::Config& config = settings.config;
+  if (!config.fabric.empty()) {
+    const mrc::fabric::Description fabric = mrc::fabric::read(config.fabric);
+    return mrc::fabric::find_self(fabric, mrc::port::local_addresses(), config.host)
+        .addresses.front();
+  }
+  const std::string plane = config.plane_list().front();
+  if (plane == mrc::Config::kDefaultRoute) return default_route();
+  return mrc::port::resolve(mrc::port::parse_local_address(plane)).ip;
 }
 
 std::shared_ptr<Host> Host::current() {
@@ -97,17 +123,17 @@ ibv_gid Host::gid() const noexcept {
   return gid;
 }
 
-__be64 Host::guid() const noexcept {
+__be64 Host::guid_of(const mrc::port::IpAddress& first_plane) noexcept {
   // The address, mixed: the lower half alone is the same for many IPv6 hosts. Locally administered.
   std::uint64_t half[2];
-  std::memcpy(half, first_plane_.data(), sizeof half);
+  std::memcpy(half, first_plane.data(), sizeof half);
   const std::uint64_t mixed = (half[0] * 0x9E3779B97F4A7C15u) ^ (half[1] * 0xD6E8FEB86659FD93u);
   std::uint8_t bytes[8];
   std::memcpy(bytes, &mixed, sizeof bytes);
-  if (mrc::port::is_v4(first_plane_)) {
+  if (mrc::port::is_v4(first_plane)) {
     const std::uint8_t plain[8] = {0, 'M', 'R', 'C', 0, 0, 0, 0};
     std::memcpy(bytes, plain, 4);
-    std::memcpy(bytes + 4, first_plane_.data() + 12, 4);
+    std::memcpy(bytes + 4, first_plane.data() + 12, 4);
   }
   bytes[0] = static_cast<std::uint8_t>((bytes[0] & 0xFC) | 2);
   __be64 guid;
@@ -115,12 +141,12 @@ __be64 Host::guid() const noexcept {
   return guid;
 }
 
-std::string Host::device_folder() const {
+std::string Host::device_folder(const mrc::port::IpAddress& address) {
   ifaddrs* all = nullptr;
   if (::getifaddrs(&all) != 0) return {};
   std::string folder;
   for (const ifaddrs* i = all; i != nullptr && folder.empty(); i = i->ifa_next) {
-    if (i->ifa_addr == nullptr || ip_of(*i->ifa_addr) != first_plane_) continue;
+    if (i->ifa_addr == nullptr || ip_of(*i->ifa_addr) != address) continue;
     const std::string interface = std::string("/sys/class/net/") + i->ifa_name;
     for (const std::string& link : {interface + "/device", interface}) {
       char path[PATH_MAX];

@@ -40,9 +40,13 @@ class Host {
   [[nodiscard]] ibv_gid gid() const noexcept;
   /// Made of the address of plane 0, so it is the same in all processes of the host, and differs
   /// elsewhere.
-  [[nodiscard]] __be64 guid() const noexcept;
-  /// The folder in sysfs of the device that plane 0 is on; empty if it can't be found.
-  [[nodiscard]] std::string device_folder() const;
+  [[nodiscard]] __be64 guid() const noexcept { return guid_of(first_plane_); }
+  [[nodiscard]] static __be64 guid_of(const mrc::port::IpAddress& first_plane) noexcept;
+  /// The folder in sysfs of the device that has this address; empty if it can't be found.
+  [[nodiscard]] static std::string device_folder(const mrc::port::IpAddress& address);
+  /// The address of plane 0, of the open device or of one that would be opened: none is. Throws
+  /// mrc::Error.
+  [[nodiscard]] static mrc::port::IpAddress first_plane();
   /// Largest MTU of verbs that fits into the device's packets.
   [[nodiscard]] ibv_mtu active_mtu() const noexcept { return active_mtu_; }
   /// Whether a connection that exists has received anything: somebody may wait for its answer.
