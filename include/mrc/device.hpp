@@ -98,8 +98,8 @@ class MRC_API CompletionChannel {
   std::shared_ptr<detail::ChannelEvents> events_;
 };
 
-/// A completion queue. Move-only. Methods may be called from any thread; polling from the thread
-/// that posts is the fast way.
+/// A completion queue. Move-only. Methods may be called from any thread, but for those that end the
+/// handle (see Device); polling from the thread that posts is the fast way.
 class MRC_API CompletionQueue {
  public:
   CompletionQueue() = default;
@@ -147,7 +147,8 @@ class MRC_API CompletionQueue {
   int fd_ = -1;
 };
 
-/// A queue pair. Move-only. Methods may be called from any thread.
+/// A queue pair. Move-only. Methods may be called from any thread, but for those that end the
+/// handle (see Device).
 class MRC_API QueuePair {
  public:
   QueuePair() = default;
@@ -281,6 +282,10 @@ struct QpOptions {
 /// A device: the planes of this host, one or several engines, and progress. Methods may be called
 /// from any thread; handles keep the device alive. A helper thread makes progress while the
 /// application does not poll (mrc::Config::helper).
+///
+/// No other thread may use a handle, of the device or of one of its objects, while it is closed,
+/// destroyed, moved from or assigned to. Functions that are noexcept, but for destructors, are no
+/// cancellation points; a thread must not be cancelled (pthread_cancel()) in another one.
 ///
 /// A device of several lanes (mrc::Config::lanes) has one engine, with ports, lock, helper and QPNs
 /// of its own, in each. A queue pair belongs to one lane; protection domains, memory regions and

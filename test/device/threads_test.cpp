@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Many threads on one device. What matters most is what the thread sanitizer says of it.
 #include <doctest/doctest.h>
+#include <poll.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -129,6 +131,33 @@ TEST_CASE("devices open and close beside one another") {
   }
   for (auto& thread : threads) thread.join();
   CHECK(good == 9);
+}
+
+TEST_CASE(
+    "a thread that waits takes no event from one that arms the queue and polls its descriptor") {
+  Pair pair(test_config("loopback:2"), 64 << 10);
+  std::atomic<bool> stop{false};
+  std::atomic<std::size_t> completed{0};
+  std::jthread waiter([&] {
+    std::array<Completion, 8> done;
+    while (!stop) completed += pair.a.cq.wait(done, 50ms);
+  });
+  constexpr std::size_t kRounds = 400;
+  std::size_t events = 0;
+  while (events < kRounds) {
+    REQUIRE(pair.a.cq.arm() == Errc::ok);
+    REQUIRE(post_copy(pair.a, pair.a.qps[0], pair.b, 0, 64) == Errc::ok);
+    pollfd ready{pair.a.cq.fd(), POLLIN, 0};
+    const auto patience = static_cast<int>(std::chrono::milliseconds(kPatience).count());
+    if (::poll(&ready, 1, patience) != 1) break;
+    std::uint64_t count = 0;
+    REQUIRE(::read(ready.fd, &count, sizeof count) == sizeof count);
+    CHECK(count == 1);
+    ++events;
+    REQUIRE(eventually([&] { return completed == events; }));
+  }
+  stop = true;
+  CHECK(events == kRounds);
 }
 
 }  // namespace threads_test

@@ -47,7 +47,7 @@ struct DatagramOptions {
 /// who can send packets to the device, and knows or guesses QPN and Q_Key, can fill receives;
 /// docs/security.md.
 ///
-/// Move-only. Methods may be called from any thread.
+/// Move-only. Methods may be called from any thread, but for those that end the handle: see Device.
 class MRC_API DatagramQueuePair {
  public:
   DatagramQueuePair() = default;

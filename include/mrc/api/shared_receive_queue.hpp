@@ -45,7 +45,7 @@ struct SrqInfo {
 /// the completion goes to the queue pair's own completion queue. It belongs to one lane for life,
 /// and so do its queue pairs.
 ///
-/// Move-only. Methods may be called from any thread.
+/// Move-only. Methods may be called from any thread, but for those that end the handle: see Device.
 class MRC_API SharedReceiveQueue {
  public:
   SharedReceiveQueue() = default;

@@ -27,7 +27,8 @@ struct ChannelEvents {
 
 /// Where the events of a device's completion queues go: to a descriptor (eventfd) of the queue, or
 /// to a channel that queues share. Owns both: those of queues that outlive their handle are closed
-/// with the device.
+/// with the device. Threads that sleep in CompletionQueue::wait() have a second descriptor, so that
+/// they take no event from the application, which polls and clears the first one.
 ///
 /// Engines arm queues for the application and for threads that sleep in CompletionQueue::wait(), in
 /// every lane that serves the queue. This class knows for whom: one event per arm() of the
@@ -55,6 +56,7 @@ class CqEvents {
     if (queue.unacknowledged > 0) return false;
     if (queue.channel) queue.channel->events.remove_if([cq](CqId other) { return other == cq; });
     queue.fd = UniqueFd();
+    queue.bed = UniqueFd();
     queue.channel.reset();
     queue.armed = Arm::none;
     queue.pending = false;
@@ -73,12 +75,14 @@ class CqEvents {
     const std::lock_guard lock(queue.mutex);
     return queue.wanted();
   }
-  /// A thread will sleep on the queue's descriptor, and arms the queue for that; end_sleep() must
-  /// follow.
-  void begin_sleep(CqId cq) noexcept {
+  /// A thread will sleep on the descriptor that is returned, and arms the queue for that;
+  /// end_sleep() must follow. -1 if there are no descriptors left: then nobody wakes it.
+  [[nodiscard]] int begin_sleep(CqId cq) noexcept {
     Queue& queue = at(cq);
     const std::lock_guard lock(queue.mutex);
     ++queue.sleepers;
+    if (!queue.bed.open()) queue.bed = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    return queue.bed.fd();
   }
   /// It no longer sleeps. Clears the descriptor, which other threads may have made readable for it;
   /// those that still sleep are woken again by the next completion.
@@ -87,13 +91,13 @@ class CqEvents {
     const std::lock_guard lock(queue.mutex);
     --queue.sleepers;
     std::uint64_t count = 0;
-    if (queue.fd.open()) (void)!::read(queue.fd.fd(), &count, sizeof count);
+    if (queue.bed.open()) (void)uncancelled::read(queue.bed.fd(), &count, sizeof count);
   }
   /// Wakes threads that sleep: there is something new about the queue.
   void wake(CqId cq) noexcept {
     Queue& queue = at(cq);
     const std::lock_guard lock(queue.mutex);
-    if (queue.sleepers > 0) queue.notify();
+    queue.wake();
   }
 
   /// An engine reports a completion in a queue that was armed; `solicited`: or an error. Returns
@@ -106,7 +110,8 @@ class CqEvents {
       queue.armed = Arm::none;
       if (queue.channel && !std::exchange(queue.pending, true)) queue.channel->events.push(cq);
     }
-    if ((wanted && !queue.channel) || queue.sleepers > 0) queue.notify();
+    if (wanted && !queue.channel) Queue::ring(queue.fd);
+    queue.wake();
     return queue.wanted();
   }
 
@@ -132,7 +137,8 @@ class CqEvents {
  private:
   struct alignas(64) Queue {  // a cache line of its own: used by different threads
     std::mutex mutex;
-    UniqueFd fd;
+    UniqueFd fd;   ///< the application's
+    UniqueFd bed;  ///< of threads in wait(); opened by the first that sleeps
     std::shared_ptr<ChannelEvents> channel;
     unsigned unacknowledged = 0;
     unsigned sleepers = 0;  ///< threads in wait() that sleep
@@ -141,7 +147,10 @@ class CqEvents {
 
     /// What engines must be armed for.
     [[nodiscard]] Arm wanted() const noexcept { return sleepers > 0 ? Arm::all : armed; }
-    void notify() const noexcept {
+    void wake() const noexcept {
+      if (sleepers > 0) ring(bed);
+    }
+    static void ring(const UniqueFd& fd) noexcept {
       const std::uint64_t one = 1;
       if (fd.open()) (void)uncancelled::write(fd.fd(), &one, sizeof one);
     }

@@ -52,8 +52,8 @@ class Lanes {
   bool poll() noexcept;
   /// Completions of a queue. Makes a round in the lanes that serve it, until one has completions.
   std::size_t poll_cq(CqId cq, std::span<Completion> out) noexcept;
-  /// Polls, then sleeps. `fd` is the queue's event descriptor.
-  std::size_t wait_cq(CqId cq, int fd, std::span<Completion> out, Duration timeout) noexcept;
+  /// Polls, then sleeps.
+  std::size_t wait_cq(CqId cq, std::span<Completion> out, Duration timeout) noexcept;
   /// Arms a queue for the application.
   Errc arm_cq(CqId cq, Arm what) noexcept;
 
@@ -73,7 +73,7 @@ class Lanes {
   [[nodiscard]] Mask serving(CqId cq) const noexcept;
   template <class F>
   void for_each(Mask mask, F&& f) const;
-  std::size_t sleep(CqId cq, int fd, Mask lanes, std::span<Completion> out, Time until) noexcept;
+  std::size_t sleep(CqId cq, Mask lanes, std::span<Completion> out, Time until) noexcept;
 
   const Config& config_;
   CqEvents& cq_events_;

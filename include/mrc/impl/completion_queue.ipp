@@ -27,7 +27,7 @@ MRC_DECL std::size_t CompletionQueue::poll(std::span<Completion> out) noexcept {
 }
 MRC_DECL std::size_t CompletionQueue::wait(std::span<Completion> out, Duration timeout) {
   if (!core_) return 0;
-  return detail::core_of(core_, "").lanes().wait_cq(id_, fd_, out, timeout);
+  return detail::core_of(core_, "").lanes().wait_cq(id_, out, timeout);
 }
 MRC_DECL Errc CompletionQueue::arm(Arm what) noexcept {
   const Errc e = detail::usable(core_);

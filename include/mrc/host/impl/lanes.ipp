@@ -151,8 +151,7 @@ MRC_DECL std::size_t Lanes::poll_cq(CqId cq, std::span<Completion> out) noexcept
   return 0;
 }
 
-MRC_DECL std::size_t Lanes::wait_cq(CqId cq, int fd, std::span<Completion> out,
-                                    Duration timeout) noexcept {
+MRC_DECL std::size_t Lanes::wait_cq(CqId cq, std::span<Completion> out, Duration timeout) noexcept {
   const Time start = monotonic_now();
   const Time end = timeout >= kNever - start ? kNever : start + timeout;
   Mask waiting = 0;  // lanes whose helpers leave progress to this thread
@@ -165,7 +164,7 @@ MRC_DECL std::size_t Lanes::wait_cq(CqId cq, int fd, std::span<Completion> out,
     const Time now = monotonic_now();
     if (n > 0 || now >= end) break;
     if (now - start < config_.expert.spin) continue;
-    n = sleep(cq, fd, waiting, out, end);
+    n = sleep(cq, waiting, out, end);
     if ((serving(cq) & ~waiting) != 0) cq_events_.wake(cq);  // others that sleep must know, too
     if (n > 0) break;
   }
@@ -174,11 +173,13 @@ MRC_DECL std::size_t Lanes::wait_cq(CqId cq, int fd, std::span<Completion> out,
 }
 
 /// Sleeps until one of these lanes has something to do, or another one serves the queue.
-MRC_DECL std::size_t Lanes::sleep(CqId cq, int fd, Mask mask, std::span<Completion> out,
+MRC_DECL std::size_t Lanes::sleep(CqId cq, Mask mask, std::span<Completion> out,
                                   Time until) noexcept {
+  constexpr Duration kUnwoken = std::chrono::milliseconds(1);
   std::array<Progress::Sleeper, kMaxLanes> sleepers;
   std::array<pollfd, kMaxLanes * Progress::kMaxFds + 1> fds;
-  cq_events_.begin_sleep(cq);
+  const int fd = cq_events_.begin_sleep(cq);
+  if (fd < 0) until = std::min(until, monotonic_now() + kUnwoken);
   bool quiet = (serving(cq) & ~mask) == 0;
   std::size_t n = 0, watched = 0;
   Mask asleep = 0;
