@@ -21,7 +21,8 @@ namespace detail {
 [[nodiscard]] std::string setting_name(std::string_view name, const Config& config);
 
 /// Throws `error` again. For each of the options `names` that the environment has set, the text
-/// gets the variable, its value and what is allowed. To be called inside a handler of `error`.
+/// gets the variable, its value and what is allowed; not where the process lacks files or memory.
+/// To be called inside a handler of `error`.
 [[noreturn]] void throw_naming_variables(const Config& config,
                                          std::initializer_list<std::string_view> names,
                                          const Error& error);

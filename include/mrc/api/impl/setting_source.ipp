@@ -27,6 +27,9 @@ MRC_SETUP std::string setting_name(std::string_view name, const Config& config) 
 MRC_SETUP void throw_naming_variables(const Config& config,
                                       std::initializer_list<std::string_view> names,
                                       const Error& error) {
+  for (const std::errc lacks : {std::errc::too_many_files_open, std::errc::not_enough_memory,
+                                std::errc::too_many_files_open_in_system})
+    if (error.code() == lacks) throw;
   std::string note;
   for (const std::string_view name : names) {
     const Option& option = *find_option(name);
