@@ -42,8 +42,9 @@ class Plugin {
   /// `version` of the interface that NCCL uses.
   [[nodiscard]] ContextHandle* init(int version, const nccl_abi::CommConfig& config,
                                     nccl_abi::Logger logger, nccl_abi::ProfilerCallback profiler);
-  /// The last one waits for what lingers (Worker::kLinger, kDelivery). Null, which NCCL passes
-  /// after an initialisation that failed, is allowed.
+  /// The last one waits for connections that were closed: Worker::kLinger at most, or
+  /// Worker::kDelivery if peers do not answer that lack what NCCL counts as sent. Null, which NCCL
+  /// passes after an initialisation that failed, is allowed.
   void finalize(ContextHandle* handle);
 
   /// Virtual ones too: NCCL asks again after it has made some.

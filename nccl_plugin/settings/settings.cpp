@@ -233,6 +233,12 @@ Settings read_settings(const Environment& environment,
   return settings;
 }
 
+std::string carriers(const mrc::Config& config) {
+  const std::string devices = config.verbs.empty() ? "" : "RDMA devices";
+  if (config.fabric.empty()) return devices.empty() ? "UDP ports" : devices;
+  return "packets of a fabric" + (devices.empty() ? "" : " over " + devices);
+}
+
 mrc::Config device_config(const Settings& settings, const NicPlan& nic) {
   mrc::Config config = settings.base;
   if (config.fabric.empty()) {

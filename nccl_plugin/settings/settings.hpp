@@ -63,6 +63,9 @@ struct Settings {
 /// where all of them are hardware that tells it. Throws SettingsError.
 [[nodiscard]] mrc::Config device_config(const Settings& settings, const NicPlan& nic);
 
+/// What carries the packets of such a device, for the banner: "UDP ports", "RDMA devices", ...
+[[nodiscard]] std::string carriers(const mrc::Config& config);
+
 /// Lets a traffic class (0 .. 255, as NCCL_IB_TC and ncclConfig_t have it; -1: none) choose the
 /// class of a device's data before it opens: the DSCP is its upper six bits, the ECN bits below do
 /// not count. Over UDP planes all data has that class. In a fabric the description gives the

@@ -69,9 +69,8 @@ std::string Nic::text() {
   }
   const mrc::Config& config = device_.config();
   return facts_.name + ": " + count_text(addresses_.size(), "plane") + " (" + planes + ") x " +
-         count_text(config.paths, "path") + ", " + count_text(device_.lane_count(), "lane") +
-         (config.fabric.empty() ? ", UDP ports" : ", SRv6 packets") + ", " +
-         std::to_string(facts_.speed_mbps / 1000) + " Gb/s, " +
+         count_text(config.paths, "path") + ", " + count_text(device_.lane_count(), "lane") + ", " +
+         carriers(config) + ", " + std::to_string(facts_.speed_mbps / 1000) + " Gb/s, " +
          std::to_string(device_.default_attributes().mtu) + "-byte packets, iCRC " +
          config.get("icrc");
 }

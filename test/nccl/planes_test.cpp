@@ -369,6 +369,18 @@ TEST_CASE("planes: on RDMA devices, each port by its own interface") {
   CHECK(contains(refusal({{"MRC_VERBS", "a"}, {"MRC_NCCL_MERGE", "none"}}), "MRC_VERBS"));
 }
 
+TEST_CASE("planes: what carries the packets, as the banner says it") {
+  using mrc_nccl::carriers;
+  mrc::Config config;
+  CHECK(carriers(config) == "UDP ports");
+  config.verbs = "mlx5_0,mlx5_1";
+  CHECK(carriers(config) == "RDMA devices");
+  config.fabric = "fabric.json";
+  CHECK(carriers(config) == "packets of a fabric over RDMA devices");
+  config.verbs.clear();
+  CHECK(carriers(config) == "packets of a fabric");
+}
+
 TEST_CASE("planes: the PCI function of a device") {
   using mrc_nccl::pci_function;
   CHECK(pci_function("/sys/devices/pci0000:00/0000:00:03.0") ==

@@ -66,6 +66,19 @@ void check_refused(int version, const Environment::Variable& variable) {
   CHECK(warnings[0].text.find(variable.second) != std::string::npos);
 }
 
+TEST_CASE("Lines of the log name no file of the build") {
+  const Environment environment{kTwoPlanes};
+  DebugLog::instance().print_to(nullptr);
+  DebugLog::instance().clear();
+  PluginLibrary library(selection(versions().back()));
+  Communicator communicator = library.open({.comm_id = 1, .logger = DebugLog::logger()});
+  REQUIRE(communicator);
+  CHECK(library.close(communicator) == Result::success);
+  const auto lines = DebugLog::instance().lines(LogLevel::info, "NET/MRC");
+  CHECK_FALSE(lines.empty());
+  for (const auto& line : lines) CHECK(line.file.find('/') == std::string::npos);
+}
+
 TEST_CASE("The name is constant, and NCCL_NET may ask for it") {
   const Environment environment{kTwoPlanes};
   for (const int version : versions()) {
