@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <string>
 
@@ -41,6 +42,9 @@ __attribute__((visibility("default"))) const char* ibv_get_sysfs_path() {
 /// The first line of a file, without its end. The length, or -1.
 __attribute__((visibility("default"))) int ibv_read_sysfs_file(const char* folder, const char* file,
                                                                char* out, std::size_t size) {
+  const mrc::Uncancelled here;
+  if (std::strstr(file, "rdma_cm") != nullptr)  // librdmacm looks for its kernel module
+    note("rdma_cm", "not supported: the program connects by librdmacm, which needs kernel drivers");
   const std::string path = std::string(folder) + "/" + file;
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return -1;

@@ -59,9 +59,11 @@ void explain(Host& host, ibv_wc& wc) {
   if (wc.status == IBV_WC_SUCCESS || wc.status == IBV_WC_WR_FLUSH_ERR) return;
   host.with_qp(wc.qp_num, [&](Qp& qp) {
     wc.vendor_err = static_cast<std::uint32_t>(qp.transport().cause());
-    if (info_wanted())
-      info("queue pair " + std::to_string(wc.qp_num) + ": request " + std::to_string(wc.wr_id) +
-           " failed: " + qp.transport().reason());
+    const bool silent = wc.status == IBV_WC_RETRY_EXC_ERR;  // by far the most frequent
+    if (!silent && !info_wanted()) return;
+    const std::string line = "queue pair " + std::to_string(wc.qp_num) + ": request " +
+                             std::to_string(wc.wr_id) + " failed: " + qp.transport().reason();
+    silent ? note("ibv_poll_cq", line) : info(line);
   });
 }
 

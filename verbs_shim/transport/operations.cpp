@@ -50,6 +50,10 @@ ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* wanted) noexc
 
 // ------------------------------------------------------------------------------ what there is not
 
+ibv_xrcd* open_xrcd(ibv_context*, ibv_xrcd_init_attr*) noexcept {
+  (void)refuse(EOPNOTSUPP, "ibv_open_xrcd", "XRC is not supported");
+  return nullptr;
+}
 ibv_mw* alloc_mw(ibv_pd*, ibv_mw_type) noexcept {
   (void)decline(EOPNOTSUPP, "ibv_alloc_mw", "memory windows are not supported");
   return nullptr;
@@ -203,6 +207,7 @@ ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* w
 }  // namespace
 
 void set_operations(verbs_context& v) noexcept {
+  v.open_xrcd = &open_xrcd;
   v.alloc_td = &alloc_td;
   v.dealloc_td = &dealloc_td;
   v.alloc_parent_domain = &alloc_parent_domain;
