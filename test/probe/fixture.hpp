@@ -42,14 +42,18 @@ inline bool goes_over(const ProbePath& path, const std::set<Part>& parts) {
 struct Broken {
   std::set<Part> dead;
   std::set<Part> lossy;
-  double loss = 0.3;  ///< each way
+  double loss = 0.3;  ///< each way, or the one way that is lossy
   Random random{1};
 
   PathResult probe(const ProbePath& path, unsigned tries) {
     PathResult result;
     for (result.tries = 0; result.tries < tries; ++result.tries) {
       bool lost = goes_over(path, dead);
-      if (goes_over(path, lossy)) lost = lost || random.chance(loss) || random.chance(loss);
+      for (const Part& part : lossy) {
+        if (!goes_over(path, {part})) continue;
+        lost = lost || random.chance(loss);
+        if (part.direction == Direction::both) lost = lost || random.chance(loss);
+      }
       if (!lost) ++result.answered;
     }
     return result;
@@ -70,6 +74,10 @@ struct Look {
     for (const std::size_t i : second.again) results[i] = broken.probe(paths[i], 24);
     for (ProbePath& path : second.detours) {
       results.push_back(broken.probe(path, 24));
+      paths.push_back(std::move(path));
+    }
+    for (ProbePath& path : second.turns) {
+      results.push_back(broken.probe(path, 192));
       paths.push_back(std::move(path));
     }
     verdict = judge(paths, results);

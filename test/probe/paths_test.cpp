@@ -19,7 +19,18 @@ ProbePath find(const std::vector<ProbePath>& paths, PathKind kind, unsigned plan
 
 std::string part_names(const Description& d, const ProbePath& path) {
   std::string names;
-  for (const Part& part : path.parts) names += (names.empty() ? "" : ", ") + part_name(d, part);
+  for (const Part& part : path.parts)
+    if (part.direction == Direction::both)
+      names += (names.empty() ? "" : ", ") + part_name(d, part);
+  return names;
+}
+
+/// The directions of links among them.
+std::string one_way_names(const Description& d, const std::vector<Part>& parts) {
+  std::string names;
+  for (const Part& part : parts)
+    if (part.direction != Direction::both)
+      names += (names.empty() ? "" : ", ") + part_name(d, part);
   return names;
 }
 
@@ -43,7 +54,26 @@ TEST_CASE("probe paths: loops lead back to the host, over every link between swi
   for (const ProbePath& path : loops)
     for (const Part& part : path.parts)
       if (part.kind == PartKind::switch_link) links.insert(part);
-  CHECK(links.size() == 2 * 3 * 2);
+  CHECK(links.size() == 2 * 3 * 2 * 3);  // both directions, and the link as such
+}
+
+TEST_CASE("probe paths: a turn passes two links in one direction each, an answer comes back") {
+  const Description d = make_fabric(2, 2, 2, 4);
+  const PathMaker maker(d, 0);
+  const ProbePath turn = maker.turn(1, 0, 1, 1);
+  CHECK(path_name(d, turn) == "h0 p1t0-0 p1t1-0 p1t0-1 p1t1-1 p1t0-0 h0");
+  CHECK(turn.route.destination == mrc::fabric::parse_ipv6("fcbb:0:1100:2100:1101:2101:3100:0"));
+  CHECK(one_way_names(d, turn.parts) ==
+        "link h0 > p1t0-0, link p1t0-0 > h0, link p1t0-0 > p1t1-0, link p1t1-1 > p1t0-0, "
+        "link p1t1-0 > p1t0-1, link p1t0-1 > p1t1-1");
+  CHECK(turn.there == turn.parts);
+  const ProbePath peer = maker.paths_to(2)[1];
+  CHECK(path_name(d, peer) == "h0 p1t0-0 p1t1-0 p1t0-1 h2");
+  CHECK(one_way_names(d, peer.there) ==
+        "link h0 > p1t0-0, link p1t0-1 > h2, link p1t0-0 > p1t1-0, link p1t1-0 > p1t0-1");
+  CHECK(one_way_names(d, peer.parts) ==
+        "link h0 > p1t0-0, link p1t0-0 > h0, link h2 > p1t0-1, link p1t0-1 > h2, "
+        "link p1t0-0 > p1t1-0, link p1t1-0 > p1t0-0, link p1t0-1 > p1t1-0, link p1t1-0 > p1t0-1");
 }
 
 TEST_CASE("probe paths: to other hosts they are those of the fabric") {

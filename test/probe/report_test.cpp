@@ -117,6 +117,24 @@ TEST_CASE("report: a link that only small packets pass, with the size of the oth
   CHECK_FALSE(host.all_alive());
 }
 
+TEST_CASE("report: a loss in one direction is a trouble of the link, and names the direction") {
+  const Description d = make_fabric(2, 2, 2, 2);
+  Broken broken{{{PartKind::switch_link, 0, 1, 0, Direction::down}},
+                {{PartKind::switch_link, 1, 0, 1, Direction::up}}};
+  Look look(d, 0, broken);
+  Report r;
+  r.link_up.assign(d.planes, true);
+  r.paths = std::move(look.paths);
+  r.results = std::move(look.results);
+  r.verdict = std::move(look.verdict);
+  const std::vector<Trouble> all = troubles(d, r);
+  REQUIRE(all.size() == 2);
+  CHECK(all[0].what == "link p0t0-1 - p0t1-0");
+  CHECK(mrc::test::contains(all[0].detail, "from p0t1-0 to p0t0-1 only; "));
+  CHECK(all[1].what == "link p1t0-0 - p1t1-1");
+  CHECK(mrc::test::contains(all[1].detail, "from p1t0-0 to p1t1-1 only; "));
+}
+
 TEST_CASE("report: EVs that only small packets pass; a part that loses small ones is told once") {
   const Description d = make_fabric(1, 2, 2, 2, kEcmp);
   const Report r = with_full_size(make_report(d, [](const ProbePath&) { return 24u; }),

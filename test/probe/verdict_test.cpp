@@ -23,7 +23,9 @@ std::vector<Part> breakable(const Description& d, unsigned self) {
 
 bool names(const std::vector<Finding>& findings, const Part& part) {
   return std::any_of(findings.begin(), findings.end(), [&](const Finding& f) {
-    return f.part == part || std::find(f.alike.begin(), f.alike.end(), part) != f.alike.end();
+    return f.part == part || f.part == both_ways(part) ||
+           std::find(f.alike.begin(), f.alike.end(), part) != f.alike.end() ||
+           std::find(f.alike.begin(), f.alike.end(), both_ways(part)) != f.alike.end();
   });
 }
 
@@ -79,6 +81,60 @@ TEST_CASE("verdict: every single fault is named, in fabrics of many sizes") {
       CHECK(v.lossy.empty());
     }
   }
+}
+
+TEST_CASE("verdict: what dies in one direction names the direction, between switches") {
+  const Description d = make_fabric(2, 3, 3, 6);
+  for (const Part& part : breakable(d, 0)) {
+    if (part.kind != PartKind::switch_link) continue;
+    INFO(part_name(d, part));
+    CHECK(dead_parts(d, {part}) == part_name(d, part));
+  }
+  CHECK(dead_parts(d, {{PartKind::switch_link, 1, 2, 1, Direction::down}}) ==
+        "link p1t1-1 > p1t0-2");
+  // One T1, or T0s with one host each way: nothing passes a link in one direction alone.
+  const Description narrow = make_fabric(2, 2, 1, 2);
+  CHECK(dead_parts(narrow, {{PartKind::switch_link, 1, 1, 0, Direction::up}}) ==
+        "link p1t0-1 - p1t1-0");
+}
+
+TEST_CASE("verdict: what loses in one direction names the direction, never the wrong one") {
+  const Description d = make_fabric(2, 2, 2, 2);
+  unsigned named = 0, rounds = 0;
+  for (const double loss : {0.3, 0.1, 0.05})
+    for (const Direction direction : {Direction::both, Direction::up, Direction::down})
+      for (const unsigned t0 : {0u, 1u})
+        for (unsigned seed = 0; seed < 50; ++seed) {
+          const Part part{PartKind::switch_link, 1, t0, 1, direction};
+          Broken broken{{}, {part}, loss, mrc::Random(seed)};
+          const Verdict v = Look(d, 0, broken).verdict;
+          if (v.lossy.empty()) continue;  // no loss in the first look
+          ++rounds;
+          INFO(part_name(d, part), " ", loss, ": ", names_of(d, v.lossy));
+          for (const Finding& f : v.lossy)
+            if (both_ways(f.part) == both_ways(part) && f.part.direction != Direction::both)
+              CHECK(f.part == part);
+          named += names_of(d, v.lossy) == part_name(d, part);
+        }
+  CHECK(named > rounds * 85 / 100);
+}
+
+TEST_CASE("verdict: packets that fare badly on the way there only") {
+  const Description d = make_fabric(2, 2, 2, 2);
+  const auto paths = all_paths(PathMaker(d, 0));
+  const auto verdict = [&](const Part& part) {
+    std::vector<PathResult> results;
+    for (const ProbePath& path : paths) {
+      const bool dead = std::count(path.there.begin(), path.there.end(), part) > 0;
+      results.push_back({3, dead ? 0u : 3u, {}});
+    }
+    return names_of(d, judge(paths, results, Extent::there).dead);
+  };
+  // Answers are small: paths to h1 do not pass these.
+  CHECK(verdict({PartKind::switch_link, 0, 0, 1, Direction::down}) == "link p0t1-1 > p0t0-0");
+  CHECK(verdict({PartKind::switch_link, 0, 1, 1, Direction::up}) == "link p0t0-1 > p0t1-1");
+  CHECK(verdict({PartKind::host_link, 0, 0, 0, Direction::down}) == "link p0t0-0 > h0");
+  CHECK(verdict({PartKind::host_link, 0, 1, 0, Direction::up}).empty());
 }
 
 TEST_CASE("verdict: random faults are explained with no more parts than there are") {

@@ -73,7 +73,9 @@ tool up "$demo" >up.out
 say 'losses are not death'
 if tool set "$demo" 'p1t0-0>p1t1-0' loss=0.3 2>set.err; then
   # All may get through, by chance; then it is tried again.
-  holding='10 < d["lossy"][0]["lost_percent"] < 60' sweep_says h0 0 'lossy: link p1t0-0 - p1t1-0'
+  holding='10 < d["lossy"][0]["lost_percent"] < 60 and
+    d["lossy"][0]["direction"] == "p1t0-0>p1t1-0"' sweep_says h0 0 'lossy: link p1t0-0 - p1t1-0'
+  expect_text sweep.out 'from p1t0-0 to p1t1-0 only'
   tool set "$demo" 'p1t0-0>p1t1-0' clear
 else
   say "left out: $(cat set.err)"

@@ -47,7 +47,11 @@ Json deny_json(const Description& d, const Verdict& verdict) {
 }
 
 Json finding_json(const Description& d, const Finding& f) {
-  Json j{{"part", part_name(d, f.part)}, {"paths", f.paths}};
+  Json j{{"part", part_name(d, both_ways(f.part))}, {"direction", nullptr}, {"paths", f.paths}};
+  if (f.part.direction != Direction::both) {
+    const auto [from, to] = link_ends(d, f.part);
+    j["direction"] = from + '>' + to;
+  }
   if (f.tries > 0) j["lost_percent"] = 100.0 * f.lost / f.tries;
   j["alike"] = Json::array();
   for (const Part& part : f.alike) j["alike"].push_back(part_name(d, part));

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <random>
@@ -21,6 +23,8 @@ namespace {
 /// Probes of the second look for each of the first: what lets half of them through can't pass for
 /// dead.
 constexpr unsigned kMoreTries = 8;
+/// The same, of all turns together: so few losses in one direction of a link show only by many.
+constexpr unsigned kTurnTries = 128;
 
 /// Beyond this, a sweep takes too long to be of use.
 constexpr std::size_t kMaxPaths = 65'536;
@@ -91,7 +95,7 @@ Report Prober::sweep() {
     report.full = look(asked, report.full_size);
     report.results.resize(paths_.size());
     part_dead_from_narrow(report);
-    report.narrow = judge(paths_, report.full);
+    report.narrow = judge(paths_, report.full, Extent::there);
     report.narrow.lossy.clear();  // a matter of chance, which small ones show
     report.narrow.lossy_paths.clear();
   }
@@ -122,8 +126,8 @@ void Prober::part_dead_from_narrow(Report& report) {
   }
 }
 
-/// Probes these paths, and those of planes with losses again, beside detours, which become known.
-/// `full_size`: bytes of the packets; 0: small ones.
+/// Probes these paths, and those of planes with losses again, beside detours and turns, which
+/// become known. `full_size`: bytes of the packets; 0: small ones.
 std::vector<PathResult> Prober::look(const std::vector<std::size_t>& asked,
                                      std::uint32_t full_size) {
   full_size_ = full_size;
@@ -135,6 +139,8 @@ std::vector<PathResult> Prober::look(const std::vector<std::size_t>& asked,
 
   SecondLook more = second_look(maker_, paths_, results);
   std::erase_if(more.again, [&](std::size_t i) { return results[i].tries == 0; });
+  const std::size_t turns = more.turns.size();
+  std::move(more.turns.begin(), more.turns.end(), std::back_inserter(more.detours));
   add_ways(more.detours, static_cast<unsigned>(d_.hosts.size()) + (full_size != 0 ? 1 : 0));
   for (ProbePath& path : more.detours) {
     more.again.push_back(paths_.size());
@@ -143,6 +149,14 @@ std::vector<PathResult> Prober::look(const std::vector<std::size_t>& asked,
   results.resize(paths_.size());
   Sweep second(options_.sweep, next_id_);
   for (const std::size_t i : more.again) second.ask(i, kMoreTries * options_.tries);
+  run(second);
+  // A turn and the one the other way round: more tries, unless one of them has shown to be dead.
+  for (std::size_t i = results.size() - turns; i < results.size(); i += 2) {
+    if (second.results()[i].answered == 0 || second.results()[i + 1].answered == 0) continue;
+    const auto times = std::max<std::size_t>(kMoreTries, kTurnTries / turns) - kMoreTries;
+    for (const std::size_t turn : {i, i + 1})
+      second.ask(turn, static_cast<unsigned>(times) * options_.tries);
+  }
   run(second);
   // What the first look saw is why there is a second one, so it would tint the shares of losses.
   for (const std::size_t i : more.again) results[i] = second.results()[i];

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
@@ -27,28 +28,47 @@ enum class PartKind : std::uint8_t {
   host,  ///< in all planes
 };
 
+/// Which packets of a link a part stands for.
+enum class Direction : std::uint8_t {
+  both,
+  up,    ///< from a host to its T0, from a T0 to a T1
+  down,  ///< from a T1 to a T0, from a T0 to a host
+};
+
 /// Something that can fail: every path over it is dead then.
 struct Part {
   PartKind kind = PartKind::host;  ///< says which of the other fields count
   Plane plane = 0;                 ///< of everything but a host
   unsigned number = 0;             ///< of the host, the T0 or the T1; of a switch_link its T0
   unsigned t1 = 0;                 ///< of a switch_link
+  Direction direction = Direction::both;  ///< of a link
 
-  /// By kind, plane, number, t1.
+  /// By kind, plane, number, t1, direction.
   friend constexpr auto operator<=>(const Part&, const Part&) = default;
 };
+
+/// The link of which `part` is one direction; any other part itself.
+[[nodiscard]] constexpr Part both_ways(Part part) noexcept {
+  part.direction = Direction::both;
+  return part;
+}
 
 /// "p1t0-2", as the fabric tool calls it. `kind` is t0 or t1.
 [[nodiscard]] std::string switch_name(Plane plane, fabric::NodeKind kind, unsigned number);
 
-/// "link p1t0-0 - p1t1-1", "switch p1t1-1", "plane 1" or "host h1". The part must be of `d`.
+/// "link p1t0-0 - p1t1-1", "link p1t0-0 > p1t1-1" (one direction), "switch p1t1-1", "plane 1" or
+/// "host h1". The part must be of `d`.
 [[nodiscard]] std::string part_name(const Description& d, const Part& part);
 
-/// The entry of a description's "deny" that keeps paths off a part. Nothing for a host as a whole:
-/// no path would be left.
+/// The ends of a link, the sender first if the part is one direction of it: p1t0-0 and p1t1-1. The
+/// part must be a link of `d`.
+[[nodiscard]] std::pair<std::string, std::string> link_ends(const Description& d, const Part& part);
+
+/// The entry of a description's "deny" that keeps paths off a part, a link in both directions.
+/// Nothing for a host as a whole: no path would be left.
 [[nodiscard]] std::optional<fabric::Denied> denial_of(const Part& part);
 
-/// True if the description denies exactly this part.
+/// True if the description denies exactly this part, or the link of which it is one direction.
 [[nodiscard]] bool is_denied(const Description& d, const Part& part);
 
 }  // namespace mrc::inline v0_1::probe

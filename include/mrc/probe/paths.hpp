@@ -21,6 +21,7 @@ enum class PathKind : std::uint8_t {
   t1_loop,   ///< host, T0, T1, T0, host
   far_loop,  ///< the same by way of another T0: host, T0, T1, other T0, T1, T0, host
   detour,    ///< to a T1 not over the sender's link to it: tells a dead T1 from a dead link
+  turn,      ///< to another T0 and back over another T1: tells the directions of links apart
   peer,      ///< to another host, which has to answer
 };
 
@@ -46,11 +47,13 @@ struct ProbePath {
   /// Uplink of the sender's T0; of a detour, that of the T1 it tests; with ECMP a plain number.
   std::uint16_t uplink = 0;
   unsigned to = 0;          ///< index of the host at its end; of loops and detours the sender
-  unsigned far = 0;         ///< far_loop, detour: the other T0
+  unsigned far = 0;         ///< far_loop, detour, turn: the other T0
   Ev ev{};                  ///< EV of the probes on it
   path::UsidRoute route;    ///< empty with ECMP
   std::vector<Stop> stops;  ///< from sender to receiver, both included
-  std::vector<Part> parts;  ///< all that have to work, each once, sorted
+  /// All that a probe and its answer pass, each once, sorted; of links also the directions.
+  std::vector<Part> parts;
+  std::vector<Part> there;  ///< the same without the answer's way back
   bool denied = false;      ///< the description denies one of them
 };
 
@@ -85,6 +88,9 @@ class PathMaker {
   /// The loop that reaches T1 `u` from T0 `far`, and T0 `far` over T1 `by`. It leaves out the uSID
   /// of the sender's T0, as an address has room for six (mrc-1.0 §4.1).
   [[nodiscard]] ProbePath detour(Plane plane, unsigned u, unsigned far, unsigned by) const;
+
+  /// The loop over T1 `u` to T0 `far`, and over T1 `by` back.
+  [[nodiscard]] ProbePath turn(Plane plane, unsigned u, unsigned far, unsigned by) const;
 
  private:
   [[nodiscard]] unsigned home() const noexcept { return d_.hosts[self_].t0; }

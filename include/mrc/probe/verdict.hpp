@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -37,10 +38,18 @@ struct Verdict {
   }
 };
 
+/// Which packets of a path the results are about.
+enum class Extent : std::uint8_t {
+  round_trip,  ///< probes and their answers: ProbePath::parts
+  there,       ///< probes alone, since answers are small: ProbePath::there
+};
+
 /// Finds the smallest set of parts such that every dead path contains one and no live path contains
 /// any, and the same for paths that lose some probes. results[i] is that of paths[i]; paths that
-/// were not tried count as unknown. No state: any thread.
-[[nodiscard]] Verdict judge(std::span<const ProbePath> paths, std::span<const PathResult> results);
+/// were not tried count as unknown. One direction of a link is named only if packets in the other
+/// direction have shown that they fare better. No state: any thread.
+[[nodiscard]] Verdict judge(std::span<const ProbePath> paths, std::span<const PathResult> results,
+                            Extent extent = Extent::round_trip);
 
 }  // namespace mrc::inline v0_1::probe
 

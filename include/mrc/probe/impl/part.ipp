@@ -12,18 +12,28 @@ MRC_DECL std::string switch_name(Plane plane, fabric::NodeKind kind, unsigned nu
          std::to_string(number);
 }
 
+MRC_DECL std::pair<std::string, std::string> link_ends(const Description& d, const Part& part) {
+  const bool to_host = part.kind == PartKind::host_link;
+  const unsigned t0 = to_host ? d.hosts[part.number].t0 : part.number;
+  std::string low =
+      to_host ? d.hosts[part.number].name : switch_name(part.plane, fabric::NodeKind::t0, t0);
+  std::string high = to_host ? switch_name(part.plane, fabric::NodeKind::t0, t0)
+                             : switch_name(part.plane, fabric::NodeKind::t1, part.t1);
+  if (part.direction == Direction::down) std::swap(low, high);
+  return {std::move(low), std::move(high)};
+}
+
 MRC_DECL std::string part_name(const Description& d, const Part& part) {
-  const auto t0 = [&](unsigned i) { return switch_name(part.plane, fabric::NodeKind::t0, i); };
-  const auto t1 = [&](unsigned j) { return switch_name(part.plane, fabric::NodeKind::t1, j); };
   switch (part.kind) {
     case PartKind::host_link:
-      return "link " + d.hosts[part.number].name + " - " + t0(d.hosts[part.number].t0);
-    case PartKind::switch_link:
-      return "link " + t0(part.number) + " - " + t1(part.t1);
+    case PartKind::switch_link: {
+      const auto [from, to] = link_ends(d, part);
+      return "link " + from + (part.direction == Direction::both ? " - " : " > ") + to;
+    }
     case PartKind::t0:
-      return "switch " + t0(part.number);
+      return "switch " + switch_name(part.plane, fabric::NodeKind::t0, part.number);
     case PartKind::t1:
-      return "switch " + t1(part.number);
+      return "switch " + switch_name(part.plane, fabric::NodeKind::t1, part.number);
     case PartKind::plane:
       return "plane " + std::to_string(part.plane);
     case PartKind::host:

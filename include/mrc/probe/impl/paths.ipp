@@ -22,6 +22,8 @@ MRC_DECL const char* to_string(PathKind kind) noexcept {
       return "far loop";
     case PathKind::detour:
       return "detour";
+    case PathKind::turn:
+      return "turn";
     case PathKind::peer:
       return "peer";
   }
@@ -86,6 +88,10 @@ MRC_DECL std::vector<ProbePath> PathMaker::paths_to(unsigned host, unsigned evs)
 
 MRC_DECL ProbePath PathMaker::detour(Plane plane, unsigned u, unsigned far, unsigned by) const {
   return make_loop(PathKind::detour, plane, u, far, {t1(by), t0(far), t1(u), t0(far), t1(by)});
+}
+
+MRC_DECL ProbePath PathMaker::turn(Plane plane, unsigned u, unsigned far, unsigned by) const {
+  return make_loop(PathKind::turn, plane, u, far, {t0(home()), t1(u), t0(far), t1(by)});
 }
 
 MRC_DECL std::vector<fabric::Usid> PathMaker::usids_over(
@@ -168,26 +174,39 @@ MRC_DECL Stop PathMaker::stop_of(const fabric::Node& node) noexcept {
 
 MRC_DECL void PathMaker::find_parts(ProbePath& p) const {
   using Kind = Stop::Kind;
-  const auto add = [&](PartKind kind, unsigned number, unsigned t1_number = 0) {
+  const auto add = [&](PartKind kind, unsigned number) {
     const Plane plane = kind == PartKind::host ? Plane{0} : p.plane;
-    p.parts.push_back({kind, plane, number, t1_number});
+    p.there.push_back({kind, plane, number});
   };
   add(PartKind::plane, 0);
+  std::vector<Part> back;
   for (std::size_t i = 0; i < p.stops.size(); ++i) {
     const Stop& stop = p.stops[i];
     if (stop.kind == Kind::host) add(PartKind::host, stop.number);
     if (stop.kind == Kind::t0) add(PartKind::t0, stop.number);
     if (stop.kind == Kind::t1) add(PartKind::t1, stop.number);
     if (i == 0) continue;
-    // A link, whichever way it is passed.
-    const Stop& lower = p.stops[i - 1].kind < stop.kind ? p.stops[i - 1] : stop;
-    const Stop& upper = &lower == &stop ? p.stops[i - 1] : stop;
-    if (lower.kind == Kind::host && upper.kind == Kind::t0) add(PartKind::host_link, lower.number);
+    const bool rises = p.stops[i - 1].kind < stop.kind;
+    const Stop& lower = rises ? p.stops[i - 1] : stop;
+    const Stop& upper = rises ? stop : p.stops[i - 1];
+    Part link{PartKind::host_link, p.plane, lower.number};
     if (lower.kind == Kind::t0 && upper.kind == Kind::t1)
-      add(PartKind::switch_link, lower.number, upper.number);
+      link = {PartKind::switch_link, p.plane, lower.number, upper.number};
+    else if (lower.kind != Kind::host || upper.kind != Kind::t0)
+      continue;
+    p.there.push_back(link);
+    link.direction = rises ? Direction::up : Direction::down;
+    p.there.push_back(link);
+    if (p.kind != PathKind::peer) continue;
+    link.direction = rises ? Direction::down : Direction::up;
+    back.push_back(link);
   }
-  std::sort(p.parts.begin(), p.parts.end());
-  p.parts.erase(std::unique(p.parts.begin(), p.parts.end()), p.parts.end());
+  p.parts = p.there;
+  p.parts.insert(p.parts.end(), back.begin(), back.end());
+  for (std::vector<Part>* parts : {&p.parts, &p.there}) {
+    std::sort(parts->begin(), parts->end());
+    parts->erase(std::unique(parts->begin(), parts->end()), parts->end());
+  }
   p.denied = std::any_of(p.parts.begin(), p.parts.end(),
                          [this](const Part& part) { return is_denied(d_, part); });
 }

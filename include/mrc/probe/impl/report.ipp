@@ -52,8 +52,15 @@ inline bool all_chosen(const Report& r, const Part& part) {
   });
 }
 
+/// "from p1t0-0 to p1t1-1 only; " of one direction of a link.
+inline std::string direction_text(const Description& d, const Part& part) {
+  if (part.direction == Direction::both) return {};
+  const auto [from, to] = link_ends(d, part);
+  return "from " + from + " to " + to + " only; ";
+}
+
 inline std::string dead_detail(const Description& d, const Report& r, const Finding& f) {
-  std::string text = of_text(f.paths, f.paths, " paths over it");
+  std::string text = direction_text(d, f.part) + of_text(f.paths, f.paths, " paths over it");
   if (f.part.kind == PartKind::host_link && f.part.number == r.self && !r.link_up[f.part.plane])
     text += "; " + d.hosts[r.self].interfaces[f.part.plane] + " has no carrier";
   for (std::size_t i = 0; i < f.alike.size(); ++i)
@@ -141,7 +148,7 @@ inline std::vector<Trouble> narrow_troubles(const Description& d, const Report& 
   const std::string passes = size + "do not pass, small ones do; ";
   std::vector<Trouble> out;
   for (const Finding& f : r.narrow.dead)
-    out.push_back({Kind::narrow, part_name(d, f.part), passes + dead_detail(d, r, f)});
+    out.push_back({Kind::narrow, part_name(d, both_ways(f.part)), passes + dead_detail(d, r, f)});
   for (Trouble& trouble : path_troubles(d, r, r.narrow))
     out.push_back({Kind::narrow, std::move(trouble.what), passes + trouble.detail});
   for (const unsigned host : r.narrow.silent)
@@ -163,7 +170,7 @@ MRC_DECL std::vector<Trouble> troubles(const Description& d, const Report& r) {
                  [kind](const Trouble& trouble) { return trouble.kind == kind; });
   };
   for (const Finding& f : r.verdict.dead)
-    out.push_back({Kind::dead, part_name(d, f.part), detail::dead_detail(d, r, f)});
+    out.push_back({Kind::dead, part_name(d, both_ways(f.part)), detail::dead_detail(d, r, f)});
   add_paths(Kind::dead);
   for (const unsigned host : r.verdict.silent)
     out.push_back({Kind::silent, "host " + d.hosts[host].name,
@@ -171,9 +178,10 @@ MRC_DECL std::vector<Trouble> troubles(const Description& d, const Report& r) {
                        " paths: is a device open there, or `mrc_probe --answer` running?"});
   for (Trouble& trouble : detail::narrow_troubles(d, r)) out.push_back(std::move(trouble));
   for (const Finding& f : r.verdict.lossy) {
-    std::string what = part_name(d, f.part);
+    std::string what = part_name(d, both_ways(f.part));
     if (std::none_of(out.begin(), out.end(), [&](const Trouble& t) { return t.what == what; }))
-      out.push_back({Kind::lossy, std::move(what), detail::lossy_detail(f.lost, f.tries)});
+      out.push_back({Kind::lossy, std::move(what),
+                     detail::direction_text(d, f.part) + detail::lossy_detail(f.lost, f.tries)});
   }
   add_paths(Kind::lossy);
   return out;

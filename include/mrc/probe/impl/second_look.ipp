@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "mrc/probe/second_look.hpp"
 
@@ -31,7 +32,10 @@ class LookPlanner {
     SecondLook look;
     for (std::size_t i = 0; i < paths_.size(); ++i)
       if (is_known(i) && planes.contains(paths_[i].plane)) look.again.push_back(i);
-    for (const Plane plane : planes) add_detours(plane, look.detours);
+    for (const Plane plane : planes) {
+      add_detours(plane, look.detours);
+      add_turns(plane, look.turns);
+    }
     return look;
   }
 
@@ -57,6 +61,33 @@ class LookPlanner {
           if (const auto by = find_way(plane, u, far))
             detours.push_back(maker_.detour(plane, u, far, *by));
     }
+  }
+
+  /// To each T0 to which an uplink loses: over that uplink, back over one that does not, and the
+  /// other way round.
+  void add_turns(Plane plane, std::vector<ProbePath>& turns) const {
+    for (const auto& [u, far] : lossy_ways(plane)) {
+      const auto by = find_way(plane, u, far);
+      if (!by || find_loop(PathKind::far_loop, plane, *by, far)->lost() > 0) continue;
+      turns.push_back(maker_.turn(plane, u, far, *by));
+      turns.push_back(maker_.turn(plane, *by, far, u));
+    }
+  }
+
+  /// Uplinks that lose, and to which T0.
+  [[nodiscard]] std::set<std::pair<unsigned, unsigned>> lossy_ways(Plane plane) const {
+    const unsigned home = d_.hosts[maker_.self()].t0;
+    std::set<std::pair<unsigned, unsigned>> ways;
+    for (std::size_t i = 0; i < paths_.size(); ++i) {
+      const ProbePath& p = paths_[i];
+      if (p.plane != plane || !is_known(i) || results_[i].lost() == 0) continue;
+      if (p.kind == PathKind::far_loop) ways.emplace(p.uplink, p.far);
+      if (p.kind == PathKind::peer) ways.emplace(p.uplink, d_.hosts[p.to].t0);
+      if (p.kind != PathKind::t1_loop) continue;
+      for (unsigned far = 0; far < d_.t0; ++far) ways.emplace(p.uplink, far);
+    }
+    std::erase_if(ways, [&](const auto& way) { return way.second == home; });
+    return ways;
   }
 
   /// Another uplink that leads to T0 `far`, if possible without losses.

@@ -25,15 +25,18 @@ struct Suspect {
 
 class Judge {
  public:
-  Judge(std::span<const ProbePath> paths, std::span<const PathResult> results)
-      : paths_(paths), results_(results), states_(paths.size(), PathState::unknown) {
+  Judge(std::span<const ProbePath> paths, std::span<const PathResult> results, Extent extent)
+      : paths_(paths),
+        results_(results),
+        extent_(extent),
+        states_(paths.size(), PathState::unknown) {
     for (std::size_t i = 0; i < paths.size() && i < results.size(); ++i) {
       const PathResult& r = results[i];
       if (r.tries == 0) continue;
       states_[i] = r.answered == 0 ? PathState::dead
                    : r.lost() > 0  ? PathState::lossy
                                    : PathState::clean;
-      for (const Part& part : paths[i].parts) over_[part].push_back(i);
+      for (const Part& part : parts_of(i)) over_[part].push_back(i);
     }
   }
 
@@ -48,6 +51,10 @@ class Judge {
   }
 
  private:
+  [[nodiscard]] const std::vector<Part>& parts_of(std::size_t path) const {
+    return extent_ == Extent::there ? paths_[path].there : paths_[path].parts;
+  }
+
   /// A host that answers on no path says nothing about the paths to it.
   std::map<unsigned, std::vector<std::size_t>> set_silent_hosts_aside() {
     std::map<unsigned, std::vector<std::size_t>> hosts;
@@ -67,7 +74,7 @@ class Judge {
                              const std::vector<Finding>& dead) const {
     return std::all_of(paths.begin(), paths.end(), [&](std::size_t i) {
       return std::any_of(dead.begin(), dead.end(), [&](const Finding& f) {
-        return std::binary_search(paths_[i].parts.begin(), paths_[i].parts.end(), f.part);
+        return std::binary_search(parts_of(i).begin(), parts_of(i).end(), f.part);
       });
     });
   }
@@ -105,13 +112,16 @@ class Judge {
                                                    const std::vector<std::size_t>& targets) const {
     std::map<Part, Suspect> by_part;
     for (std::size_t t = 0; t < targets.size(); ++t)
-      for (const Part& part : paths_[targets[t]].parts) by_part[part].targets.push_back(t);
+      for (const Part& part : parts_of(targets[t])) by_part[part].targets.push_back(t);
     std::vector<Suspect> suspects;
     for (auto& [part, suspect] : by_part) {
       suspect.part = part;
       if (state == PathState::dead ? is_dead(part) : is_lossy(part, suspect.ratio))
         suspects.push_back(std::move(suspect));
     }
+    std::erase_if(suspects, [&](const Suspect& suspect) {
+      return suspect.part.direction != Direction::both && !is_one_way(state, suspect);
+    });
     std::stable_sort(suspects.begin(), suspects.end(), [](const Suspect& a, const Suspect& b) {
       return a.ratio != b.ratio ? a.ratio > b.ratio : a.targets.size() > b.targets.size();
     });
@@ -139,6 +149,25 @@ class Judge {
     return clean * std::log1p(-ratio) >= std::log(kChance);
   }
 
+  /// Whether the other direction of the link fares better: false if, at the loss rate of this one,
+  /// so few losses would have a probability above kChance.
+  [[nodiscard]] bool is_one_way(PathState state, const Suspect& suspect) const {
+    constexpr double kChance = 1e-3;
+    /// Other losses, such as probes that were late.
+    constexpr double kOthers = 0.1;
+    const std::vector<std::size_t>& same = over_.at(suspect.part);
+    double tries = 0, lost = 0;
+    for (const std::size_t i : over_.at(both_ways(suspect.part))) {
+      if (states_[i] == PathState::unknown || std::binary_search(same.begin(), same.end(), i))
+        continue;
+      if (state == PathState::dead) return true;  // is_dead(): no path over both is alive
+      tries += results_[i].tries;
+      lost += results_[i].lost();
+    }
+    return lost <= kOthers * suspect.ratio * tries &&
+           tries * std::log1p(-std::min(suspect.ratio, 0.999)) < std::log(kChance);
+  }
+
   [[nodiscard]] Finding describe(const Suspect& suspect) const {
     Finding f;
     f.part = suspect.part;
@@ -155,14 +184,16 @@ class Judge {
 
   std::span<const ProbePath> paths_;
   std::span<const PathResult> results_;
+  Extent extent_;
   std::vector<PathState> states_;
   std::map<Part, std::vector<std::size_t>> over_;  ///< probed paths over each part
 };
 
 }  // namespace detail
 
-MRC_DECL Verdict judge(std::span<const ProbePath> paths, std::span<const PathResult> results) {
-  return detail::Judge(paths, results).run();
+MRC_DECL Verdict judge(std::span<const ProbePath> paths, std::span<const PathResult> results,
+                       Extent extent) {
+  return detail::Judge(paths, results, extent).run();
 }
 
 }  // namespace mrc::inline v0_1::probe
