@@ -135,6 +135,41 @@ TEST_CASE("report: a loss in one direction is a trouble of the link, and names t
   CHECK(mrc::test::contains(all[1].detail, "from p1t0-0 to p1t1-1 only; "));
 }
 
+TEST_CASE("report: a slow link, with what it carries and what its neighbours do") {
+  const Description d = make_fabric(2, 2, 2, 4);
+  const Part link{PartKind::switch_link, 1, 0, 1};
+  Report r = with_full_size(make_report(d, [](const ProbePath&) { return 24u; }),
+                            [](const ProbePath&) { return true; });
+  for (const ProbePath& path : r.paths) {
+    PathLoad load;
+    load.trains = 2;
+    load.rates = {goes_over(path, {link}) ? 300.0 : 6000.0, 100.0};
+    r.loads.push_back(load);
+  }
+  r.slow = judge_standings(r.paths, compare_loads(r.paths, r.loads));
+  CHECK_FALSE(r.all_alive());
+  const std::vector<Trouble> all = troubles(d, r);
+  REQUIRE(all.size() == 1);
+  CHECK(all[0].kind == Trouble::Kind::slow);
+  CHECK(all[0].what == part_name(d, link));
+  CHECK(mrc::test::contains(all[0].detail, "carries 10.2 Mb/s, neighbours carry 203.1 Mb/s; 2 of"));
+
+  // With ECMP, a way of which some EVs are slow.
+  const Description chosen = make_fabric(2, 2, 2, 4, kEcmp);
+  Report evs = with_full_size(make_report(chosen, [](const ProbePath&) { return 24u; }),
+                              [](const ProbePath&) { return true; });
+  for (const ProbePath& path : evs.paths) {
+    const bool slow = path.plane == 1 && path.to == 2 && path.uplink % 2 == 0;
+    evs.loads.push_back({1, {slow ? 300.0 : 6000.0}});
+  }
+  evs.slow = judge_standings(evs.paths, compare_loads(evs.paths, evs.loads));
+  const std::vector<Trouble> ways = troubles(chosen, evs);
+  REQUIRE(ways.size() == 1);
+  CHECK(ways[0].kind == Trouble::Kind::slow);
+  CHECK(ways[0].what == "path h0 p1t0-0 ? p1t0-1 h2");
+  CHECK(ways[0].detail == "4 of 8 EVs: a T1 or its link, there or on the way back");
+}
+
 TEST_CASE("report: EVs that only small packets pass; a part that loses small ones is told once") {
   const Description d = make_fabric(1, 2, 2, 2, kEcmp);
   const Report r = with_full_size(make_report(d, [](const ProbePath&) { return 24u; }),

@@ -93,6 +93,25 @@ MRC_MTU=1024 sweep_says h0 0 ''
 narrow_link "$usual"
 sweep_says h0 0 ''
 
+say 'a link that is slow and loses nothing: --load names it, and the direction'
+if tool set "$demo" all rate=200Mbit 2>set.err; then
+  sweep_says h0 0 '' --load
+  tool set "$demo" 'p1t0-0>p1t1-1' rate=10Mbit
+  sweep_says h0 0 ''  # which small packets, and single ones, do not see
+  began=$SECONDS
+  holding='d["slow"][0]["direction"] == "p1t0-0>p1t1-1" and not d["all_alive"] and
+    d["slow"][0]["mbit_per_s"] < 20 < 100 < d["slow"][0]["usual_mbit_per_s"]' \
+    sweep_says h0 1 'slow: link p1t0-0 - p1t1-1' --load
+  say "named within $((SECONDS - began)) s"
+  expect_text sweep.out 'from p1t0-0 to p1t1-1 only'
+  tool set "$demo" 'p1t0-0>p1t1-1' rate=200Mbit
+  tool set "$demo" 'p2t0-1>h1' rate=10Mbit
+  holding='len(d["slow"]) == 1' sweep_says h0 1 'slow: link h1 - p2t0-1' --load
+  tool set "$demo" all clear
+else
+  say "left out: $(cat set.err)"
+fi
+
 say 'what is denied is written, and read'
 expect 'deny' [ "$(value_of denying.json 'd["deny"]')" = "[{'plane': 1, 't0': 0, 't1': 1}]" ]
 sweep_says h0 0 '' "$work/denying.json" --verbose

@@ -59,13 +59,29 @@ Json finding_json(const Description& d, const Finding& f) {
   return j;
 }
 
-Json path_json(const Description& d, const ProbePath& path, const PathResult& result,
-               const PathResult& full) {
+double megabits(const Report& r, double packets_per_second) {
+  return packets_per_second * r.full_size * 8 / 1e6;
+}
+
+Json slow_json(const Description& d, const Report& r, const Finding& f) {
+  Json j = finding_json(d, f);
+  const CarriedRates rates = carried_rates(r.paths, r.loads, f.part);
+  j["mbit_per_s"] = megabits(r, rates.here);
+  j["usual_mbit_per_s"] = megabits(r, rates.usual);
+  return j;
+}
+
+Json path_json(const Description& d, const Report& r, std::size_t i) {
+  const ProbePath& path = r.paths[i];
+  const PathResult& result = r.results[i];
+  const PathResult full = i < r.full.size() ? r.full[i] : PathResult{};
   Json j{
       {"path", path_name(d, path)}, {"kind", to_string(path.kind)},   {"plane", path.plane},
       {"uplink", path.uplink},      {"ev", value(path.ev)},           {"to", d.hosts[path.to].name},
       {"denied", path.denied},      {"tries", result.tries},          {"answered", result.answered},
-      {"full_tries", full.tries},   {"full_answered", full.answered}, {"rtt_us", nullptr}};
+      {"full_tries", full.tries},   {"full_answered", full.answered}, {"rtt_us", nullptr},
+      {"mbit_per_s", nullptr}};
+  if (i < r.loads.size() && r.loads[i].best() > 0) j["mbit_per_s"] = megabits(r, r.loads[i].best());
   if (!result.rtts.empty()) {
     std::vector<Duration> rtts = result.rtts;
     std::sort(rtts.begin(), rtts.end());
@@ -96,12 +112,15 @@ std::string json_report(const Description& d, const Report& r, const std::vector
          {"probes", r.probes},
          {"full_size", r.full_size},
          {"all_alive", r.all_alive()}};
-  for (const char* list : {"dead", "narrow", "lossy", "silent", "narrow_hosts", "dead_paths",
-                           "narrow_paths", "lossy_paths", "paths", "changes"})
+  for (const char* list :
+       {"dead", "narrow", "slow", "lossy", "silent", "narrow_hosts", "dead_paths", "narrow_paths",
+        "slow_paths", "lossy_paths", "paths", "changes"})
     j[list] = Json::array();
   for (const Finding& f : r.verdict.dead) j["dead"].push_back(finding_json(d, f));
   for (const Finding& f : r.verdict.lossy) j["lossy"].push_back(finding_json(d, f));
   for (const Finding& f : r.narrow.dead) j["narrow"].push_back(finding_json(d, f));
+  for (const Finding& f : r.slow.dead) j["slow"].push_back(slow_json(d, r, f));
+  for (const std::size_t i : r.slow.dead_paths) j["slow_paths"].push_back(path_name(d, r.paths[i]));
   for (const unsigned host : r.verdict.silent) j["silent"].push_back(d.hosts[host].name);
   for (const unsigned host : r.narrow.silent) j["narrow_hosts"].push_back(d.hosts[host].name);
   for (const std::size_t i : r.narrow.dead_paths)
@@ -111,9 +130,7 @@ std::string json_report(const Description& d, const Report& r, const std::vector
   for (const std::size_t i : r.verdict.lossy_paths)
     j["lossy_paths"].push_back(path_name(d, r.paths[i]));
   j["deny"] = deny_json(d, r.verdict);
-  for (std::size_t i = 0; i < r.paths.size(); ++i)
-    j["paths"].push_back(
-        path_json(d, r.paths[i], r.results[i], i < r.full.size() ? r.full[i] : PathResult{}));
+  for (std::size_t i = 0; i < r.paths.size(); ++i) j["paths"].push_back(path_json(d, r, i));
   for (const Change& change : changes) j["changes"].push_back(change_json(change));
   return j.dump(2) + "\n";
 }

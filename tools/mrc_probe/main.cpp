@@ -68,8 +68,13 @@ int run(const Options& o) {
     if (file != "-") tools::check_writable(file);
   const fabric::Host& host = fabric::find_self(d, port::local_addresses(), o.config.host);
   const auto self = static_cast<unsigned>(&host - d.hosts.data());
-  const ProberOptions options{
-      o.loops && routed, wanted_hosts(o, d, self), o.config.paths, o.tries, !o.small, o.sweep};
+  const ProberOptions options{o.loops && routed,
+                              wanted_hosts(o, d, self),
+                              o.config.paths,
+                              o.tries,
+                              !o.small,
+                              o.load,
+                              o.sweep};
   tools::catch_signals();
   if (o.answer) return run_answer(o, d, host);
   if (!routed && options.hosts.empty())

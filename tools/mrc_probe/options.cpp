@@ -20,7 +20,7 @@ a device that is open there; `mrc_probe --answer` opens one. In ECMP fabrics
 there are no loops, and a path is one of MRC_PATHS EVs of each plane.
 
 Exit status: 0 all alive (lossy, at worst), 1 something is dead, narrow (lets small packets through
-only) or a host silent, 2 bad options, 3 can't run, 130 interrupted.
+only), slow (--load) or a host silent, 2 bad options, 3 can't run, 130 interrupted.
 docs/probe.md says how parts are found, and has the fields of the JSON.)";
 
 void add_duration(CLI::App& app, const std::string& name, Duration& to, Duration least,
@@ -74,7 +74,10 @@ void add_how(CLI::App& app, Options& o) {
          },
          "Probes per path (default 3); 8 times as many where some are lost")
       ->type_name("N");
-  app.add_flag("--small", o.small, "Small probes only, none of full size (MRC_MTU)");
+  auto* small = app.add_flag("--small", o.small, "Small probes only, none of full size (MRC_MTU)");
+  app.add_flag("--load", o.load,
+               "Trains of packets of full size as well: finds links that are slow and lose nothing")
+      ->excludes(small);
   add_duration(app, "--timeout", o.sweep.timeout, 100us, 10s,
                "How long to wait for an answer (default 10ms)");
   app.add_option_function<std::string>(
@@ -105,7 +108,8 @@ void add_output(CLI::App& app, Options& o) {
 void finish(const Options& o, const CLI::App& app) {
   if (o.config.fabric.empty())
     throw CLI::ValidationError("no fabric is named: give its description, or set MRC_FABRIC");
-  for (const char* name : {"--to", "--only", "--small", "--watch", "--json", "--deny", "--verbose"})
+  for (const char* name :
+       {"--to", "--only", "--small", "--load", "--watch", "--json", "--deny", "--verbose"})
     if (o.answer && app.count(name) > 0)
       throw CLI::ValidationError(fmt::format("{}: not with --answer, which probes nothing", name));
   if (!o.hosts && !o.to.empty())

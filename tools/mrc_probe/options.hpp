@@ -21,6 +21,7 @@ struct Options {
   bool hosts = true;            ///< paths to other hosts are probed
   unsigned tries = 3;
   bool small = false;  ///< no probes of full size
+  bool load = false;   ///< trains of them as well
   SweepOptions sweep;
   bool answer = false;  ///< only answer others
   bool watch = false;

@@ -7,13 +7,14 @@
 #include <iterator>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <random>
+#include <type_traits>
 #include <utility>
 
 #include "common/interrupt.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/net/address.hpp"
-#include "mrc/probe/second_look.hpp"
 #include "mrc/wire/data_headers.hpp"
 #include "mrc/wire/endpoint_headers.hpp"
 
@@ -25,6 +26,11 @@ namespace {
 constexpr unsigned kMoreTries = 8;
 /// The same, of all turns together: so few losses in one direction of a link show only by many.
 constexpr unsigned kTurnTries = 128;
+
+/// Trains on each path, and again where some were slow; so that they meet more than one moment of
+/// other traffic, a round of them takes at least so long.
+constexpr unsigned kTrains = 6;
+constexpr Duration kTrainRound = std::chrono::milliseconds(250);
 
 /// Beyond this, a sweep takes too long to be of use.
 constexpr std::size_t kMaxPaths = 65'536;
@@ -98,6 +104,7 @@ Report Prober::sweep() {
     report.narrow = judge(paths_, report.full, Extent::there);
     report.narrow.lossy.clear();  // a matter of chance, which small ones show
     report.narrow.lossy_paths.clear();
+    if (options_.load) load(report);
   }
 
   report.verdict = judge(paths_, report.results);
@@ -126,6 +133,17 @@ void Prober::part_dead_from_narrow(Report& report) {
   }
 }
 
+/// Detours and turns of a second look become paths, which are to be probed again. They go to peer
+/// number `loop_peer`.
+void Prober::add_more(SecondLook& more, unsigned loop_peer) {
+  std::move(more.turns.begin(), more.turns.end(), std::back_inserter(more.detours));
+  add_ways(more.detours, loop_peer);
+  for (ProbePath& path : more.detours) {
+    more.again.push_back(paths_.size());
+    paths_.push_back(std::move(path));
+  }
+}
+
 /// Probes these paths, and those of planes with losses again, beside detours and turns, which
 /// become known. `full_size`: bytes of the packets; 0: small ones.
 std::vector<PathResult> Prober::look(const std::vector<std::size_t>& asked,
@@ -140,12 +158,7 @@ std::vector<PathResult> Prober::look(const std::vector<std::size_t>& asked,
   SecondLook more = second_look(maker_, paths_, results);
   std::erase_if(more.again, [&](std::size_t i) { return results[i].tries == 0; });
   const std::size_t turns = more.turns.size();
-  std::move(more.turns.begin(), more.turns.end(), std::back_inserter(more.detours));
-  add_ways(more.detours, static_cast<unsigned>(d_.hosts.size()) + (full_size != 0 ? 1 : 0));
-  for (ProbePath& path : more.detours) {
-    more.again.push_back(paths_.size());
-    paths_.push_back(std::move(path));
-  }
+  add_more(more, static_cast<unsigned>(d_.hosts.size()) + (full_size != 0 ? 1 : 0));
   results.resize(paths_.size());
   Sweep second(options_.sweep, next_id_);
   for (const std::size_t i : more.again) second.ask(i, kMoreTries * options_.tries);
@@ -163,17 +176,62 @@ std::vector<PathResult> Prober::look(const std::vector<std::size_t>& asked,
   return results;
 }
 
-void Prober::run(Sweep& sweep) {
-  while (!sweep.done() && !tools::g_interrupted) {
-    // One at a time: a round trip does not begin before its probe leaves.
-    if (const auto probe = sweep.poll(monotonic_now())) send(*probe);
-    network_.flush();
-    network_.wait(sweep.next_event());
-    network_.receive([&](const wire::RxPacket& packet) { on_packet(sweep, packet); });
-    sweep.on_time(monotonic_now());
+/// Trains on paths that packets of full size pass, and more of them where some are slow.
+void Prober::load(Report& report) {
+  full_size_ = report.full_size;
+  std::vector<std::size_t> asked;
+  for (std::size_t i = 0; i < report.full.size(); ++i)
+    if (const PathResult& r = report.full[i]; r.answered > r.lost()) asked.push_back(i);
+  report.loads.resize(paths_.size());
+  send_trains(asked, report.loads);
+  SecondLook more = second_look(maker_, paths_, results_of(compare_loads(paths_, report.loads)));
+  std::erase_if(more.again, [&](std::size_t i) { return report.loads[i].trains == 0; });
+  if (!more.again.empty()) {
+    add_more(more, static_cast<unsigned>(d_.hosts.size()) + 2);
+    report.results.resize(paths_.size());
+    report.full.resize(paths_.size());
+    report.loads.resize(paths_.size());
+    send_trains(more.again, report.loads);
   }
-  next_id_ = sweep.next_id();
-  sent_ += sweep.sent();
+  report.slow = judge_standings(paths_, compare_loads(paths_, report.loads));
+}
+
+void Prober::send_trains(const std::vector<std::size_t>& asked, std::vector<PathLoad>& loads) {
+  TrainOptions options;
+  options.rate = options_.sweep.rate;
+  options.patience = std::max(options.patience, options_.sweep.timeout);
+  for (unsigned round = 0; round < kTrains && !tools::g_interrupted; ++round) {
+    const Time end = monotonic_now() + kTrainRound;
+    Trains trains(options, next_id_);
+    for (const std::size_t i : asked) trains.ask(i);
+    run(trains);
+    for (const std::size_t i : asked) {
+      const PathLoad& more = trains.results()[i];
+      loads[i].trains += more.trains;
+      loads[i].rates.insert(loads[i].rates.end(), more.rates.begin(), more.rates.end());
+    }
+    while (monotonic_now() < end && !tools::g_interrupted) {
+      network_.wait(end);
+      network_.receive([](const wire::RxPacket&) {});  // late, or for others
+    }
+  }
+}
+
+template <class Pace>
+void Prober::run(Pace& pace) {
+  constexpr bool kTogether = std::is_same_v<Pace, Trains>;
+  while (!pace.done() && !tools::g_interrupted) {
+    // Probes one at a time: a round trip does not begin before its probe leaves.
+    for (auto probe = pace.poll(monotonic_now()); probe;
+         probe = kTogether ? pace.poll(monotonic_now()) : std::nullopt)
+      send(*probe);
+    network_.flush();
+    network_.wait(pace.next_event());
+    network_.receive([&](const wire::RxPacket& packet) { on_packet(pace, packet); });
+    pace.on_time(monotonic_now());
+  }
+  next_id_ = pace.next_id();
+  sent_ += pace.sent();
 }
 
 void Prober::send(const Sweep::Probe& probe) {
@@ -197,7 +255,8 @@ std::uint32_t Prober::padding(const ProbePath& path, std::size_t header) const n
 
 /// An answer is a response from the host that was asked, or a request that came back to its sender.
 /// Either came in by the plane that it left by, and has the number and time of a probe.
-void Prober::on_packet(Sweep& sweep, const wire::RxPacket& packet) {
+template <class Pace>
+void Prober::on_packet(Pace& pace, const wire::RxPacket& packet) {
   const auto& bth = wire::view_as<wire::Bth>(packet.bytes);
   std::uint16_t timestamp = 0;
   bool is_loop = false;
@@ -215,14 +274,14 @@ void Prober::on_packet(Sweep& sweep, const wire::RxPacket& packet) {
     return;
   }
   const auto id = static_cast<std::uint16_t>(bth.psn().value());
-  const Sweep::Probe* probe = sweep.find(id);
+  const Sweep::Probe* probe = pace.find(id);
   if (probe == nullptr || bth.psn().value() != id) return;
   const ProbePath& path = paths_[probe->path];
   const wire::IpAddress& from = d_.hosts[path.to].addresses[path.plane];
   if (is_loop == (path.kind == PathKind::peer) || packet.plane != path.plane ||
       packet.source != port::source_tag(from) || timestamp != wire::timestamp_of(probe->sent))
     return;
-  sweep.on_answer(monotonic_now(), id);
+  pace.on_answer(monotonic_now(), id);
 }
 
 }  // namespace mrc::probe_tool

@@ -6,6 +6,7 @@
 
 #include "mrc/probe/paths.hpp"
 #include "mrc/probe/report.hpp"
+#include "mrc/probe/second_look.hpp"
 #include "mrc/probe/sweep.hpp"
 #include "mrc_probe/network.hpp"
 
@@ -19,7 +20,8 @@ struct ProberOptions {
   std::vector<unsigned> hosts;        ///< to which paths are probed
   unsigned evs = fabric::kEcmpPaths;  ///< of each plane to each host, where switches choose the way
   unsigned tries = 3;
-  bool full = true;  ///< probes of full size, too
+  bool full = true;   ///< probes of full size, too
+  bool load = false;  ///< and trains of them
   SweepOptions sweep;
 };
 
@@ -30,19 +32,24 @@ class Prober {
   Prober(const Description& d, unsigned self, Network& network, const ProberOptions& options);
 
   /// Probes all paths, those of planes with losses again, and then paths that small packets pass
-  /// with packets of full size. Ends early when the program is interrupted; then the report is of
-  /// no use.
+  /// with packets of full size, and with trains of them. Ends early when the program is
+  /// interrupted; then the report is of no use.
   [[nodiscard]] Report sweep();
 
  private:
   void add_ways(const std::vector<ProbePath>& paths, unsigned loop_peer);
   [[nodiscard]] std::vector<PathResult> look(const std::vector<std::size_t>& asked,
                                              std::uint32_t full_size);
+  void add_more(SecondLook& more, unsigned loop_peer);
   void part_dead_from_narrow(Report& report);
-  void run(Sweep& sweep);
+  void load(Report& report);
+  void send_trains(const std::vector<std::size_t>& asked, std::vector<PathLoad>& loads);
+  template <class Pace>
+  void run(Pace& pace);
   void send(const Sweep::Probe& probe);
   [[nodiscard]] std::uint32_t padding(const ProbePath& path, std::size_t header) const noexcept;
-  void on_packet(Sweep& sweep, const wire::RxPacket& packet);
+  template <class Pace>
+  void on_packet(Pace& pace, const wire::RxPacket& packet);
 
   const Description& d_;
   unsigned self_;

@@ -68,18 +68,31 @@ class Table {
   static constexpr std::size_t kLoops = static_cast<std::size_t>(PathKind::peer);
 
   [[nodiscard]] bool fails(std::size_t path) const {
-    return r_.results[path].lost() > 0 || is_narrow(path);
+    return r_.results[path].lost() > 0 || is_narrow(path) || is_slow(path);
   }
   [[nodiscard]] bool is_narrow(std::size_t path) const {
     return path < r_.full.size() && r_.full[path].tries > 0 && r_.full[path].answered == 0;
   }
+  /// It passes a part that is slow.
+  [[nodiscard]] bool is_slow(std::size_t path) const {
+    const std::vector<Part>& parts = r_.paths[path].there;
+    return path < r_.loads.size() && r_.loads[path].trains > 0 &&
+           (std::count(r_.slow.dead_paths.begin(), r_.slow.dead_paths.end(), path) > 0 ||
+            std::any_of(r_.slow.dead.begin(), r_.slow.dead.end(), [&](const Finding& f) {
+              return std::binary_search(parts.begin(), parts.end(), f.part);
+            }));
+  }
+  /// "9.6", in Mb/s.
+  [[nodiscard]] std::string load_text(std::size_t path) const {
+    if (path >= r_.loads.size() || r_.loads[path].best() == 0) return "-";
+    return fmt::format("{:.1f}", r_.loads[path].best() * r_.full_size * 8 / 1e6);
+  }
   /// "3 of 3", of probes of full size.
   [[nodiscard]] std::string full_text(std::size_t path) const {
-    if (path >= r_.full.size() || r_.full[path].tries == 0) return "-";
-    return answered_text(r_.full[path]);
+    return path >= r_.full.size() ? "-" : answered_text(r_.full[path]);
   }
   [[nodiscard]] static std::string answered_text(const PathResult& result) {
-    return fmt::format("{} of {}", result.answered, result.tries);
+    return result.tries == 0 ? "-" : fmt::format("{} of {}", result.answered, result.tries);
   }
 
   void print_planes(unsigned first, unsigned abreast) const {
@@ -124,6 +137,7 @@ class Table {
       return r_.paths[path].kind == PathKind::peer &&
              std::count(hosts.begin(), hosts.end(), r_.paths[path].to) > 0;
     };
+    if (is_slow(path)) return true;
     return (r_.results[path].lost() > 0 && !told(r_.verdict.silent)) ||
            (is_narrow(path) && !told(r_.narrow.silent));
   }
@@ -139,17 +153,24 @@ class Table {
     const auto full_cell = [this](const std::string& text) {
       return r_.full_size != 0 ? fmt::format("{:>12}", text) : "";
     };
-    fmt::print("\n{:<{}}  {:>12}{}{:>9}{:>9}{:>9}\n",
-               verbose_ ? "all paths" : "* paths with losses", std::max<std::size_t>(width, 20),
-               "answered", full_cell(fmt::format("{} bytes", r_.full_size)), "min us", "median",
-               "max");
+    const auto load_cell = [this](const std::string& text) {
+      return r_.loads.empty() ? "" : fmt::format("{:>10}", text);
+    };
+    const bool some_slow = !r_.slow.dead.empty() || !r_.slow.dead_paths.empty();
+    const std::string title = verbose_    ? "all paths"
+                              : some_slow ? "* paths with losses, or slow"
+                                          : "* paths with losses";
+    width = std::max({width, title.size(), std::size_t{20}});
+    fmt::print("\n{:<{}}  {:>12}{}{}{:>9}{:>9}{:>9}\n", title, width, "answered",
+               full_cell(fmt::format("{} bytes", r_.full_size)), load_cell("Mb/s"), "min us",
+               "median", "max");
     std::size_t printed = 0;
     for (std::size_t i = 0; i < r_.paths.size() && (verbose_ || printed < kMostPaths); ++i) {
       if (!is_listed(i)) continue;
       ++printed;
       const PathResult& result = r_.results[i];
-      fmt::print("{:<{}}  {:>12}{}{}{}\n", path_name(d_, r_.paths[i]),
-                 std::max<std::size_t>(width, 20), answered_text(result), full_cell(full_text(i)),
+      fmt::print("{:<{}}  {:>12}{}{}{}{}\n", path_name(d_, r_.paths[i]), width,
+                 answered_text(result), full_cell(full_text(i)), load_cell(load_text(i)),
                  rtt_text(result.rtts), r_.paths[i].denied ? "  denied" : "");
     }
     if (count > printed) fmt::print("... {} more (--verbose lists all)\n", count - printed);

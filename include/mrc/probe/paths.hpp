@@ -57,6 +57,9 @@ struct ProbePath {
   bool denied = false;      ///< the description denies one of them
 };
 
+/// True if switches choose a part of the path's way (ECMP).
+[[nodiscard]] bool is_chosen(const ProbePath& path);
+
 /// "h0 p1t0-0 p1t1-1 p1t0-0 h0"; "?" for an unknown stop.
 [[nodiscard]] std::string way_name(const Description& d, const ProbePath& path);
 

@@ -9,7 +9,9 @@
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/time.hpp"
 #include "mrc/probe/paths.hpp"
+#include "mrc/probe/slow.hpp"
 #include "mrc/probe/sweep.hpp"
+#include "mrc/probe/trains.hpp"
 #include "mrc/probe/verdict.hpp"
 
 /// Results of a sweep, and what is wrong in words. Values and functions without state: any thread.
@@ -30,30 +32,34 @@ struct Report {
   std::uint32_t full_size = 0;      ///< bytes of IP packets of full size; 0: none were sent
   /// [path]: probes of full size, on paths that small ones pass; none if full_size is 0.
   std::vector<PathResult> full;
-  Verdict narrow;             ///< what these say: what is `dead` there lets small packets through
+  Verdict narrow;  ///< what these say: what is `dead` there lets small packets through
+  /// [path]: what trains of full size say; none without --load.
+  std::vector<PathLoad> loads;
+  Verdict slow;               ///< what these say: what is `dead` there carries less than others do
   std::vector<bool> link_up;  ///< [plane]: whether the host's own port has a carrier
 
-  /// True if nothing is dead, silent or narrow; parts and paths may be lossy.
+  /// True if nothing is dead, silent, narrow or slow; parts and paths may be lossy.
   [[nodiscard]] bool all_alive() const noexcept {
-    return verdict.all_alive() && narrow.all_alive();
+    return verdict.all_alive() && narrow.all_alive() && slow.all_alive();
   }
 };
 
 /// Something that is wrong, in words.
 struct Trouble {
   /// dead: no probe was answered; silent: a host answers on no path; narrow: no probe of full size
-  /// was answered, and small ones were; lossy: some probes were lost.
-  enum class Kind : std::uint8_t { dead, silent, narrow, lossy };
+  /// was answered, and small ones were; slow: trains take longer than on other paths; lossy: some
+  /// probes were lost.
+  enum class Kind : std::uint8_t { dead, silent, narrow, slow, lossy };
   Kind kind = Kind::dead;  ///< severity
   std::string what;        ///< "link p1t0-0 - p1t1-1"
   std::string detail;      ///< "12 of 12 paths over it"
 };
 
-/// "dead", "silent", "narrow" or "lossy".
+/// "dead", "silent", "narrow", "slow" or "lossy".
 [[nodiscard]] const char* to_string(Trouble::Kind kind) noexcept;
 
 /// All that is wrong, the worst first: dead parts and paths, silent hosts, narrow parts, paths and
-/// hosts, lossy parts and paths; each part once.
+/// hosts, slow parts and paths, lossy parts and paths; each part once.
 /// The report must be of a sweep over `d`.
 [[nodiscard]] std::vector<Trouble> troubles(const Description& d, const Report& r);
 

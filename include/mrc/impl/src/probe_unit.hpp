@@ -13,5 +13,7 @@
 #include "mrc/probe/impl/paths.ipp"
 #include "mrc/probe/impl/report.ipp"
 #include "mrc/probe/impl/second_look.ipp"
+#include "mrc/probe/impl/slow.ipp"
 #include "mrc/probe/impl/sweep.ipp"
+#include "mrc/probe/impl/trains.ipp"
 #include "mrc/probe/impl/verdict.ipp"

@@ -30,6 +30,11 @@ MRC_DECL const char* to_string(PathKind kind) noexcept {
   return "?";
 }
 
+MRC_DECL bool is_chosen(const ProbePath& path) {
+  return std::any_of(path.stops.begin(), path.stops.end(),
+                     [](const Stop& stop) { return stop.kind == Stop::Kind::unknown; });
+}
+
 MRC_DECL std::string way_name(const Description& d, const ProbePath& path) {
   std::string name;
   for (const Stop& stop : path.stops) {

@@ -20,6 +20,8 @@ MRC_DECL const char* to_string(Trouble::Kind kind) noexcept {
       return "silent";
     case Trouble::Kind::narrow:
       return "narrow";
+    case Trouble::Kind::slow:
+      return "slow";
     case Trouble::Kind::lossy:
       return "lossy";
   }
@@ -38,12 +40,6 @@ inline std::string percent_text(unsigned some, unsigned all) {
   char text[32];
   std::snprintf(text, sizeof text, "%.1f %%", 100.0 * some / all);
   return text;
-}
-
-/// True if switches choose a part of the path's way (ECMP).
-inline bool is_chosen(const ProbePath& path) {
-  return std::any_of(path.stops.begin(), path.stops.end(),
-                     [](const Stop& stop) { return stop.kind == Stop::Kind::unknown; });
 }
 
 inline bool all_chosen(const Report& r, const Part& part) {
@@ -159,6 +155,30 @@ inline std::vector<Trouble> narrow_troubles(const Description& d, const Report& 
   return out;
 }
 
+/// "9.6 Mb/s", of packets of full size.
+inline std::string rate_text(const Report& r, double packets_per_second) {
+  const double mbit = packets_per_second * r.full_size * 8 / 1e6;
+  char text[32];
+  std::snprintf(text, sizeof text, mbit < 1000 ? "%.1f Mb/s" : "%.1f Gb/s",
+                mbit < 1000 ? mbit : mbit / 1000);
+  return text;
+}
+
+/// What is slow and loses nothing.
+inline std::vector<Trouble> slow_troubles(const Description& d, const Report& r) {
+  using Kind = Trouble::Kind;
+  std::vector<Trouble> out;
+  for (const Finding& f : r.slow.dead) {
+    const CarriedRates rates = carried_rates(r.paths, r.loads, f.part);
+    out.push_back({Kind::slow, part_name(d, both_ways(f.part)),
+                   "carries " + rate_text(r, rates.here) + ", neighbours carry " +
+                       rate_text(r, rates.usual) + "; " + dead_detail(d, r, f)});
+  }
+  for (Trouble& trouble : path_troubles(d, r, r.slow))
+    out.push_back({Kind::slow, std::move(trouble.what), std::move(trouble.detail)});
+  return out;
+}
+
 }  // namespace detail
 
 MRC_DECL std::vector<Trouble> troubles(const Description& d, const Report& r) {
@@ -177,6 +197,7 @@ MRC_DECL std::vector<Trouble> troubles(const Description& d, const Report& r) {
                    "no one answers on any of " + std::to_string(detail::paths_to(r, host)) +
                        " paths: is a device open there, or `mrc_probe --answer` running?"});
   for (Trouble& trouble : detail::narrow_troubles(d, r)) out.push_back(std::move(trouble));
+  for (Trouble& trouble : detail::slow_troubles(d, r)) out.push_back(std::move(trouble));
   for (const Finding& f : r.verdict.lossy) {
     std::string what = part_name(d, both_ways(f.part));
     if (std::none_of(out.begin(), out.end(), [&](const Trouble& t) { return t.what == what; }))
