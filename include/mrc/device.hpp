@@ -187,14 +187,14 @@ class MRC_API QueuePair {
   /// is executed in which order.
   ///
   /// Nothing is posted if it fails: Errc::invalid_state unless in RTS; queue_full while as many
-  /// requests as the send queue holds are not complete; invalid_argument for a request against the
-  /// rules, too_many_sges and too_long for one above the limits of QpCapacity or kMaxMessage;
-  /// invalid_lkey, access_denied and wrong_pd for SGEs (those of READs and atomics need local_write
-  /// access); unsupported for atomics without room for them (QpCapacity::atomics), for SENDs, READs
-  /// and atomics if this side or the peer does not offer them, and for READs and atomics where
-  /// QpAttributes::max_rd_atomic, or max_rd_atomic_dest of the peer, is 0. While the device still
-  /// looks for the peer they are accepted; if it turns out not to offer them, the queue pair moves
-  /// to ERR (QpErrorCause::unsupported).
+  /// requests as the send queue holds are not complete (both: see QpOptions::as_verbs);
+  /// invalid_argument for a request against the rules, too_many_sges and too_long for one above the
+  /// limits of QpCapacity or kMaxMessage; invalid_lkey, access_denied and wrong_pd for SGEs (those
+  /// of READs and atomics need local_write access); unsupported for atomics without room for them
+  /// (QpCapacity::atomics), for SENDs, READs and atomics if this side or the peer does not offer
+  /// them, and for READs and atomics where QpAttributes::max_rd_atomic, or max_rd_atomic_dest of
+  /// the peer, is 0. While the device still looks for the peer they are accepted; if it turns out
+  /// not to offer them, the queue pair moves to ERR (QpErrorCause::unsupported).
   Errc post_send(const SendRequest& request) noexcept;
   /// Posts several with one doorbell. Stops at the first that fails; `posted` counts the others.
   Errc post_sends(std::span<const SendRequest> requests, std::size_t& posted) noexcept;
@@ -234,6 +234,15 @@ class MRC_API QueuePair {
   /// discarded, without completions. Ends with reset().
   /// Errc::not_found if the queue pair was closed.
   Errc stop_receiving() noexcept;
+
+  /// Completes a send request at once, with that status, that the queue pair is not given: for
+  /// layers above that have states of their own, such as verbs' SQE. Takes a slot of the send queue
+  /// as others do. Does not wait for requests that were posted before. Errc::queue_full;
+  /// Errc::unsupported without QpOptions::as_verbs.
+  Errc complete_send(std::uint64_t wr_id, WcOpcode opcode, WcStatus status) noexcept;
+  /// Completions of this queue pair that nobody has polled vanish, as when it is closed.
+  /// Errc::unsupported without QpOptions::as_verbs.
+  Errc discard_completions() noexcept;
 
   /// Moves to ERR: every posted request completes with wr_flush_err.
   Errc to_error() noexcept;
@@ -277,6 +286,14 @@ struct QpOptions {
   /// its congestion control. Queue pairs to the same destination share paths and congestion window
   /// if both of their profiles are the same.
   QpProfiles profiles{};
+  /// Queues behave as those of verbs:
+  /// * A slot of the send queue is free when the completion of its request, or of a later one, was
+  ///   polled, and one of a receive queue, also of a shared one, when its own was. So completion
+  ///   queues with an entry for each slot are never overrun. By default it is free when the request
+  ///   is complete, and a completion queue must be polled in time.
+  /// * Requests that are posted in ERR complete with wr_flush_err. By default they are refused.
+  /// * With reset() and close() completions that nobody has polled vanish. By default they stay.
+  bool as_verbs = false;
 };
 
 /// A device: the planes of this host, one or several engines, and progress. Methods may be called

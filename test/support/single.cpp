@@ -44,6 +44,7 @@ Qpn Single::create() {
   init.receive_cq = receive_cq;
   init.capacity = setup.capacity;
   init.attributes = setup.attributes;
+  init.as_verbs = setup.as_verbs;
   return *engine.create_qp(init);
 }
 

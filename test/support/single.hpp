@@ -75,6 +75,7 @@ struct SingleSetup {
   Access access = Access::local_write | Access::remote_write | Access::relaxed_ordering;
   unsigned receives = 16;
   bool rts = true;
+  bool as_verbs = false;
 };
 
 /// With QpAttributes::timeout `n`, and so many retries.

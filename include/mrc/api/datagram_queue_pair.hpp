@@ -36,6 +36,7 @@ struct DatagramOptions {
   /// Default: the lane of `srq`, or else the one with the fewest queue pairs.
   /// Errc::invalid_argument if there is no such lane, or `srq` is in another one.
   std::optional<unsigned> lane{};
+  bool as_verbs = false;  ///< as QpOptions::as_verbs
 };
 
 /// A queue pair for unreliable datagrams, in the format of RoCEv2 and beside MRC (UD). Each message
@@ -86,6 +87,9 @@ class MRC_API DatagramQueuePair {
   Errc post_sends(std::span<const DatagramRequest> requests, std::size_t& posted) noexcept;
   /// Posts a receive request. Errc::unsupported if its receives come from a shared queue.
   Errc post_receive(const ReceiveRequest& request) noexcept;
+
+  /// As QueuePair::complete_send().
+  Errc complete_send(std::uint64_t wr_id, WcStatus status) noexcept;
 
   /// Destroys the queue pair; posted requests vanish without completions.
   Errc close() noexcept;

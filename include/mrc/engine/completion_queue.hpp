@@ -32,6 +32,18 @@ class CompletionRing {
     }
     return n;
   }
+  /// Removes the completions of a queue pair; fn(Completion) is told of each.
+  template <class F>
+  void discard(Qpn qpn, F&& fn) noexcept {
+    for (std::size_t n = ring_.size(); n > 0; --n) {
+      const Completion c = ring_.front();
+      ring_.pop_front();
+      if (c.qpn == qpn)
+        fn(c);
+      else
+        (void)ring_.push_back(c);
+    }
+  }
   /// Completions waiting to be polled.
   [[nodiscard]] std::size_t size() const noexcept { return ring_.size(); }
   /// True once a completion did not fit; polling does not reset it.
@@ -42,6 +54,7 @@ class CompletionRing {
   bool signalled = false;   ///< its completion event waits to be polled
   bool solicited = false;   ///< a completion of that event is solicited or an error
   bool failing = false;     ///< its overrun was reported; its queue pairs move to ERR
+  bool keeps = false;       ///< some of its queue pairs are as in verbs (QpInit::as_verbs)
 
  private:
   Ring<Completion> ring_;

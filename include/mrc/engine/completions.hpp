@@ -78,6 +78,11 @@ class Completions {
   /// queue that is armed for all. Errc::not_found if there is no such queue.
   Errc arm(CqId id, Arm what) noexcept;
 
+  /// Does an event wait to be polled?
+  [[nodiscard]] bool has_event() const noexcept {
+    return !signalled_.empty() || !overrun_.empty() || !failed_.empty() || !drained_.empty() ||
+           !limits_.empty();
+  }
   /// Was a queue overrun since the last call?
   [[nodiscard]] bool take_overrun() noexcept { return std::exchange(overrun_pending_, false); }
 

@@ -153,6 +153,19 @@ struct Context {
     receives.pop_front();
   }
 
+  /// Completes a request. False: the completion queue has no room for it. `as_verbs`: of such a
+  /// queue pair, whose slot is free now if nobody can poll the completion.
+  bool complete(CqId cq, const Completion& c, bool as_verbs) noexcept;
+  /// Completes the oldest receive request of a queue, which no longer uses its memory. `keep_slot`:
+  /// its slot is free when the completion was polled.
+  bool complete_receive(ReceiveQueue& receives, CqId cq, const Completion& c, bool as_verbs,
+                        bool keep_slot) noexcept;
+  /// A completion was polled, or never will be: frees the slots that this frees, of a queue pair
+  /// that is as in verbs.
+  void on_polled(const Completion& c) noexcept;
+  /// The completions of a queue pair that is as in verbs vanish, in both of its queues.
+  void discard_completions(Qpn qpn, CqId send_cq, CqId receive_cq) noexcept;
+
   /// Receives were taken from a shared queue, or its limit was set: raises the event.
   void note_taken(SharedReceiveQueue& srq) noexcept;
 

@@ -28,6 +28,8 @@ struct DatagramInit {
   /// Where its receives come from, in place of a queue of its own: capacity.receive and
   /// capacity.receive_sges do not count then.
   std::optional<SrqId> srq{};
+  /// Its queues are as in verbs (QpOptions::as_verbs).
+  bool as_verbs = false;
 };
 
 /// A device that datagrams are sent to, for Engine::add_destination().
@@ -44,7 +46,7 @@ struct DatagramState {
   DatagramState(Qpn number, const DatagramInit& how)
       : qpn(number),
         init(how),
-        queue(how.capacity.send, how.capacity.send_sges, how.capacity.inline_bytes),
+        queue(how.capacity.send, how.capacity.send_sges, how.capacity.inline_bytes, how.as_verbs),
         receives(how.capacity.receive, how.capacity.receive_sges) {}
 
   /// Link in a list; unlinks itself.

@@ -46,15 +46,17 @@ struct DatagramWqe {
 /// after the constructor. One thread.
 class DatagramQueue {
  public:
-  /// Room for `capacity` entries with up to `sges` SGEs or `inline_bytes` bytes each. Throws
-  /// std::bad_alloc.
-  DatagramQueue(std::uint32_t capacity, std::uint32_t sges, std::uint32_t inline_bytes)
+  /// Room for `capacity` entries with up to `sges` SGEs or `inline_bytes` bytes each.
+  /// `keep_slots`: see PolledSlots. Throws std::bad_alloc.
+  DatagramQueue(std::uint32_t capacity, std::uint32_t sges, std::uint32_t inline_bytes,
+                bool keep_slots = false)
       : capacity_(capacity),
         sge_room_(sges),
         inline_room_(inline_bytes),
         entries_(std::bit_ceil(capacity)),
         sges_(entries_.size() * sges),
-        inline_(entries_.size() * inline_bytes) {}
+        inline_(entries_.size() * inline_bytes),
+        slots_(keep_slots) {}
 
   /// Position behind the newest entry.
   [[nodiscard]] std::uint32_t posted() const noexcept { return posted_; }
@@ -62,8 +64,10 @@ class DatagramQueue {
   [[nodiscard]] std::uint32_t sending() const noexcept { return sending_; }
   /// Position of the oldest entry; posted() if there is none.
   [[nodiscard]] std::uint32_t retired() const noexcept { return retired_; }
+  /// As in SendQueue.
+  [[nodiscard]] std::uint32_t taken() const noexcept { return slots_.taken(posted_, retired_); }
   /// True if post() has no room.
-  [[nodiscard]] bool full() const noexcept { return posted_ - retired_ >= capacity_; }
+  [[nodiscard]] bool full() const noexcept { return taken() >= capacity_; }
   /// Some entry may have to be sent.
   [[nodiscard]] bool backlog() const noexcept { return sending_ != posted_; }
   /// Is there an entry at that position?
@@ -96,6 +100,12 @@ class DatagramQueue {
   void retire() noexcept {
     if (retired_++ == sending_) ++sending_;
   }
+  /// As SendQueue::make().
+  void make() noexcept { slots_.make(); }
+  /// As SendQueue::on_polled().
+  void on_polled(const Completion& c) noexcept { slots_.on_polled(c, retired_); }
+  /// All entries were retired: frees their slots.
+  void free_slots() noexcept { slots_.free_all(posted_); }
 
  private:
   [[nodiscard]] std::size_t slot(std::uint32_t position) const noexcept {
@@ -107,6 +117,7 @@ class DatagramQueue {
   std::vector<LocalSge> sges_;        ///< sge_room_ of each entry
   std::vector<std::uint8_t> inline_;  ///< inline_room_ of each entry
   std::uint32_t posted_ = 0, sending_ = 0, retired_ = 0;
+  PolledSlots slots_;
 };
 
 }  // namespace mrc::inline v0_1::engine

@@ -95,7 +95,8 @@ class Engine {
   /// Creates a queue pair in RESET. Errc::invalid_argument if a value is out of its documented
   /// range.
   Result<Qpn> create_qp(const QpInit& init);
-  /// In any state. What is posted is discarded without completions.
+  /// In any state. What is posted is discarded without completions, and with QpInit::as_verbs so
+  /// are completions.
   Errc destroy_qp(Qpn qpn) noexcept;
 
   /// Creates a shared receive queue for queue pairs of this engine: `depth` 1 .. 32,768 requests
@@ -161,20 +162,28 @@ class Engine {
   /// For what comes before to_reset() or destroy_qp(): the next poll_transmit() sends a Transport
   /// ACK that still waits for a SACK (EngineOptions::ack_delay).
   void send_held_ack(Qpn qpn) noexcept;
-  void send_held_acks() noexcept;   ///< the same for all queue pairs
-  Errc to_reset(Qpn qpn) noexcept;  ///< from any: everything posted is discarded
+  void send_held_acks() noexcept;  ///< the same for all queue pairs
+  /// From any: everything posted is discarded, and with QpInit::as_verbs so are completions.
+  Errc to_reset(Qpn qpn) noexcept;
 
   // --- Application calls: posting -------------------------------------------------------------
 
-  /// Posts a send request; needs RTS. Nothing is posted when it fails.
+  /// Posts a send request; needs RTS, or with QpInit::as_verbs ERR. Nothing is posted when it
+  /// fails.
   Errc post_send(Qpn qpn, const SendRequest& request, Time now) noexcept;
-  /// Posts a receive request; needs INIT, RTR or RTS.
+  /// Posts a receive request; needs INIT, RTR or RTS, or with QpInit::as_verbs ERR.
   Errc post_receive(Qpn qpn, const ReceiveRequest& request) noexcept;
   /// One without memory.
   Errc post_receive(Qpn qpn, std::uint64_t wr_id) noexcept {
     return post_receive(qpn, ReceiveRequest{wr_id, {}});
   }
 
+  /// Completes a send request at once that the queue pair, of whatever kind, was not given. Takes a
+  /// slot until it is polled. Errc::queue_full; Errc::unsupported without QpInit::as_verbs.
+  Errc complete_send(Qpn qpn, std::uint64_t wr_id, WcOpcode opcode, WcStatus status) noexcept;
+  /// Completions of the queue pair that were not polled vanish, as if they had been.
+  /// Errc::unsupported without QpInit::as_verbs.
+  Errc discard_completions(Qpn qpn) noexcept;
   /// Takes completions; 0 when there are none.
   std::size_t poll_cq(CqId cq, std::span<Completion> out) noexcept;
   /// The next such completion of this queue raises Event::Kind::completion, once.
@@ -286,6 +295,8 @@ class Engine {
            datagrams_.has_output();
   }
 
+  /// Is there something for poll_event()?
+  [[nodiscard]] bool has_event() const noexcept { return ctx_.completions.has_event(); }
   /// What poll_event() returns.
   using Event = EngineEvent;
   /// The next event. False if there is none.
@@ -416,6 +427,7 @@ class Engine {
 
  private:
   void renew(QueuePairState& qp) noexcept;
+  void forget_completions(QueuePairState& qp) noexcept;
   Errc enter_rtr(QueuePairState& qp, const RemoteQp& remote, const RtrAttributes& own,
                  bool may_be_rc);
   void attach(QueuePairState& qp, const RemoteQp& remote, Peer& peer) noexcept;

@@ -40,6 +40,8 @@ struct QpInit {
   bool signal_all = false;    ///< every request is signaled, whatever its flags
   /// Where its receives come from; default: a receive queue of its own, of capacity.receive.
   std::optional<SrqId> srq{};
+  /// Its queues are as in verbs (QpOptions::as_verbs).
+  bool as_verbs = false;
 };
 
 /// What tells the order in which a responder made its SACKs: the cumulative PSN, and, while that
@@ -65,7 +67,7 @@ struct RequesterState {
   RequesterState(const QpInit& init, SendPool& writes, reliability::PacketPool& packets)
       : queue(writes, init.capacity.send,
               std::max(init.capacity.send_sges, init.capacity.atomics ? 2u : 0u),
-              init.capacity.inline_bytes),
+              init.capacity.inline_bytes, init.as_verbs),
         window(packets, init.attributes.mpr * kMprUnit),
         most_sges(static_cast<std::uint8_t>(std::max(init.capacity.send_sges, 1u))) {}
 

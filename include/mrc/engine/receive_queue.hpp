@@ -33,7 +33,7 @@ class ReceiveQueue {
   /// True if there are no requests.
   [[nodiscard]] bool empty() const noexcept { return ids_.empty(); }
   /// True if post() would fail.
-  [[nodiscard]] bool full() const noexcept { return ids_.full(); }
+  [[nodiscard]] bool full() const noexcept { return ids_.size() + kept_ >= ids_.capacity(); }
   /// Most requests.
   [[nodiscard]] std::size_t capacity() const noexcept { return ids_.capacity(); }
   /// Number of requests.
@@ -72,6 +72,13 @@ class ReceiveQueue {
     if (++first_ == ids_.capacity()) first_ = 0;
   }
 
+  /// The slot of a request that is not in the queue any more is not free yet,
+  void keep_slot() noexcept { ++kept_; }
+  /// and now it is.
+  void free_slot() noexcept { kept_ -= kept_ > 0; }
+  /// No slot is kept any more.
+  void free_slots() noexcept { kept_ = 0; }
+
   /// Calls fn(SGE) for each SGE of each request.
   template <class F>
   void for_each_sge(F&& fn) noexcept {
@@ -98,6 +105,7 @@ class ReceiveQueue {
 
   Ring<std::uint64_t> ids_;
   std::uint32_t room_;
+  std::size_t kept_ = 0;              ///< slots of requests that were taken out
   std::size_t first_ = 0;             ///< slot of the oldest request
   std::vector<std::uint8_t> counts_;  ///< by slot: SGEs
   std::vector<ReceiveSge> sges_;      ///< by slot, room_ each

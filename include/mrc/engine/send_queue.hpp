@@ -11,6 +11,7 @@
 
 #include "mrc/core/prefetch.hpp"
 #include "mrc/core/types.hpp"
+#include "mrc/engine/polled_slots.hpp"
 #include "mrc/engine/send_pool.hpp"
 #include "mrc/engine/verbs_types.hpp"
 #include "mrc/wire/data_headers.hpp"
@@ -88,15 +89,18 @@ static_assert(sizeof(LocalSge) == 16);
 class SendQueue {
  public:
   /// Room for `capacity` entries with up to `sges` SGEs or `inline_bytes` bytes each. Reserves
-  /// their chunks in `pool`, which must outlive the queue. Throws std::bad_alloc.
-  SendQueue(SendPool& pool, std::uint32_t capacity, std::uint32_t sges, std::uint32_t inline_bytes)
+  /// their chunks in `pool`, which must outlive the queue. `keep_slots`: see PolledSlots. Throws
+  /// std::bad_alloc.
+  SendQueue(SendPool& pool, std::uint32_t capacity, std::uint32_t sges, std::uint32_t inline_bytes,
+            bool keep_slots = false)
       : pool_(&pool),
         capacity_(capacity),
         mask_(std::bit_ceil(capacity) - 1),
         stride_(sizeof(SendWqe) + room(sges, inline_bytes)),
         shift_(static_cast<std::uint32_t>(
             std::countr_zero(std::bit_floor(SendPool::kChunkBytes / stride_)))),
-        chunks_((mask_ >> shift_) + 1) {
+        chunks_((mask_ >> shift_) + 1),
+        slots_(keep_slots) {
     pool_->book(chunks_.size());
   }
   ~SendQueue() {
@@ -118,8 +122,10 @@ class SendQueue {
   [[nodiscard]] std::uint32_t done() const noexcept { return done_; }
   /// Position of the oldest entry; done() if all that are done are retired.
   [[nodiscard]] std::uint32_t retired() const noexcept { return retired_; }
+  /// Slots that are not free: of requests, and of completions that were made without one.
+  [[nodiscard]] std::uint32_t taken() const noexcept { return slots_.taken(posted_, retired_); }
   /// True if post() has no room.
-  [[nodiscard]] bool full() const noexcept { return posted_ - retired_ >= capacity_; }
+  [[nodiscard]] bool full() const noexcept { return taken() >= capacity_; }
   /// True if more than half of the room is taken.
   [[nodiscard]] bool half_full() const noexcept { return posted_ - retired_ > capacity_ / 2; }
   /// True if every entry is done.
@@ -187,9 +193,15 @@ class SendQueue {
     if (!none && slot(posted_ - 1) >> shift_ == oldest >> shift_) return;
     release(chunks_[oldest >> shift_]);
   }
-  /// Removes all entries and returns their chunks to the pool.
+  /// A completion without entry takes a slot; needs !full().
+  void make() noexcept { slots_.make(); }
+  /// A completion of this queue was polled: its slot is free, and with that of an entry those of
+  /// all entries before it.
+  void on_polled(const Completion& c) noexcept { slots_.on_polled(c, retired_); }
+  /// Removes all entries, frees their slots and returns their chunks to the pool.
   void clear() noexcept {
     retired_ = done_ = acknowledged_ = sending_ = posted_;
+    slots_.free_all(posted_);
     for (std::byte*& chunk : chunks_) release(chunk);
   }
 
@@ -230,6 +242,7 @@ class SendQueue {
   std::uint32_t acknowledged_ = 0;
   std::uint32_t done_ = 0;
   std::uint32_t retired_ = 0;
+  PolledSlots slots_;
 };
 
 }  // namespace mrc::inline v0_1::engine

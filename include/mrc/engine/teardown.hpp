@@ -29,6 +29,14 @@ class Teardown {
   /// Fails the queue pairs of completion queues that were overrun. Called at the end of each input:
   /// an overrun is detected while a queue pair is being modified.
   void fail_overrun_queues() noexcept;
+  /// A request for a queue pair in ERR that is as in verbs: flushed. Errc::queue_full,
+  /// Errc::too_many_sges.
+  Errc flush_posted(QueuePairState& qp, const SendRequest& request) noexcept;
+  /// The same for a datagram, to a destination that exists.
+  Errc flush_posted(DatagramState& qp, const DatagramRequest& request, DestinationId to) noexcept;
+  /// The same for a receive, of whatever queue pair without shared receive queue.
+  Errc flush_posted(Qpn qpn, ReceiveQueue& receives, CqId cq,
+                    const ReceiveRequest& request) noexcept;
   /// Discards posted receives, without completions, and stores that wait for earlier packets.
   void discard_receives(QueuePairState& qp) noexcept;
   /// Disconnects a queue pair and discards everything posted, without completions.

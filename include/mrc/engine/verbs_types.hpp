@@ -109,6 +109,15 @@ struct Completion {
   bool has_immediate = false;           ///< receives: the message had an immediate value
   /// Received datagrams: the first kGrhBytes bytes of the memory say where it came from.
   bool has_grh = false;
+  /// Sends: by QueuePair::complete_send() or DatagramQueuePair::complete_send().
+  bool made = false;
+  /// Sends: how many requests its queue pair had been given before, modulo 2^16.
+  std::uint16_t position = 0;
+
+  /// Of a receive, not of a send.
+  [[nodiscard]] constexpr bool is_receive() const noexcept {
+    return opcode == WcOpcode::recv || opcode == WcOpcode::recv_write_imm;
+  }
 };
 static_assert(sizeof(Completion) == 32);  // copied for each completion
 

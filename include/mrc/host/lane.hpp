@@ -99,6 +99,18 @@ class alignas(64) Lane {  // shares no cache line with another one
     const std::lock_guard lock(mutex_);
     return f(engine_, monotonic_now());
   }
+  /// As with_engine(), for calls that may complete requests, but rarely do, and queue no packets.
+  template <class F>
+  auto with_events(F&& f) noexcept {
+    const std::lock_guard lock(mutex_);
+    const Time now = monotonic_now();
+    const auto result = f(engine_, now);
+    if (engine_.has_event()) [[unlikely]] {
+      rounds_.after_post(now, engine_.quiet());
+      progress_.deadline_changed();
+    }
+    return result;
+  }
   /// As with_engine(), for calls that may queue packets or complete requests. Packets leave at once
   /// if the engine was idle, else with the next round.
   template <class F>

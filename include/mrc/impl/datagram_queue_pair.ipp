@@ -70,8 +70,14 @@ MRC_DECL Errc DatagramQueuePair::post_sends(std::span<const DatagramRequest> req
 }
 MRC_DECL Errc DatagramQueuePair::post_receive(const ReceiveRequest& request) noexcept {
   if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
-  return lane_->with_engine(
+  return lane_->with_events(
       [&](engine::Engine& engine, Time) { return engine.post_datagram_receive(qpn_, request); });
+}
+MRC_DECL Errc DatagramQueuePair::complete_send(std::uint64_t wr_id, WcStatus status) noexcept {
+  if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
+  return lane_->with_events([&](engine::Engine& engine, Time) {
+    return engine.complete_send(qpn_, wr_id, WcOpcode::send, status);
+  });
 }
 MRC_DECL Errc DatagramQueuePair::close() noexcept {
   if (const Errc e = detail::usable(core_); e != Errc::ok) return e;

@@ -80,6 +80,7 @@ MRC_SETUP QueuePair Device::create_qp(const QpOptions& options) {
   init.receive_cq = receive->id_;
   init.capacity = options.capacity;
   init.signal_all = options.signal_all;
+  init.as_verbs = options.as_verbs;
   std::optional<unsigned> lane = options.lane;
   init.srq = use(options.srq, lane, "QpOptions::lane");
   const auto qp =
@@ -99,6 +100,7 @@ MRC_SETUP DatagramQueuePair Device::create_datagram_qp(const DatagramOptions& op
   init.receive_cq = receive->id_;
   init.capacity = options.capacity;
   init.signal_all = options.signal_all;
+  init.as_verbs = options.as_verbs;
   std::optional<unsigned> lane = options.lane;
   init.srq = use(options.srq, lane, "DatagramOptions::lane");
   const auto qp = detail::core_of(core_).create_datagram_qp(init, lane);

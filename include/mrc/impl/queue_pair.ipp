@@ -69,8 +69,20 @@ MRC_DECL Errc QueuePair::post_sends(std::span<const SendRequest> requests,
 }
 MRC_DECL Errc QueuePair::post_receive(const ReceiveRequest& request) noexcept {
   if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
-  return lane_->with_engine(
+  return lane_->with_events(
       [&](engine::Engine& engine, Time) { return engine.post_receive(qpn_, request); });
+}
+MRC_DECL Errc QueuePair::complete_send(std::uint64_t wr_id, WcOpcode opcode,
+                                       WcStatus status) noexcept {
+  if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
+  return lane_->with_events([&](engine::Engine& engine, Time) {
+    return engine.complete_send(qpn_, wr_id, opcode, status);
+  });
+}
+MRC_DECL Errc QueuePair::discard_completions() noexcept {
+  if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
+  return lane_->with_engine(
+      [this](engine::Engine& engine, Time) { return engine.discard_completions(qpn_); });
 }
 MRC_DECL Errc QueuePair::set_hint(const QpHint& hint) noexcept {
   if (const Errc e = detail::usable(core_); e != Errc::ok) return e;

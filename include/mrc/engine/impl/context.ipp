@@ -52,6 +52,40 @@ MRC_DECL Errc Context::post_receive(ReceiveQueue& receives, PdId pd,
   return Errc::ok;
 }
 
+MRC_DECL bool Context::complete(CqId cq, const Completion& c, bool as_verbs) noexcept {
+  const bool room = completions.complete(cq, c);
+  if (!room && as_verbs) on_polled(c);
+  return room;
+}
+
+MRC_DECL bool Context::complete_receive(ReceiveQueue& receives, CqId cq, const Completion& c,
+                                        bool as_verbs, bool keep_slot) noexcept {
+  release_receive(receives);
+  if (keep_slot) receives.keep_slot();
+  return complete(cq, c, as_verbs);
+}
+
+MRC_DECL void Context::on_polled(const Completion& c) noexcept {
+  const auto free = [&](auto& sends, ReceiveQueue& own, const std::optional<SrqId>& shared) {
+    if (!c.is_receive()) return sends.on_polled(c);
+    if (!shared) return own.free_slot();
+    if (SharedReceiveQueue* srq = objects.srq(*shared)) srq->receives.free_slot();
+  };
+  if (QueuePairState* qp = objects.qp(c.qpn)) {
+    if (qp->init.as_verbs) free(qp->tx.queue, qp->rx.receives, qp->init.srq);
+  } else if (DatagramState* other = datagrams.qp(c.qpn)) {
+    if (other->init.as_verbs) free(other->queue, other->receives, other->init.srq);
+  }
+}
+
+MRC_DECL void Context::discard_completions(Qpn qpn, CqId send_cq, CqId receive_cq) noexcept {
+  const auto discard = [&](CqId cq) {
+    completions.find(cq)->discard(qpn, [this](const Completion& c) { on_polled(c); });
+  };
+  discard(send_cq);
+  if (receive_cq != send_cq) discard(receive_cq);
+}
+
 MRC_DECL void Context::note_taken(SharedReceiveQueue& srq) noexcept {
   if (srq.receives.size() >= srq.limit) return;
   srq.limit = 0;
@@ -126,6 +160,7 @@ MRC_DECL void Context::retire(QueuePairState& qp) noexcept {
     c.wr_id = w.wr_id;
     c.qpn = qp.qpn;
     c.opcode = detail::completes_as(w.kind);
+    c.position = static_cast<std::uint16_t>(position);
     if (w.is_request()) c.byte_len = w.message_length();
     const bool done = position != q.done();  // else q.done() is not behind it yet
     if (!done) {
@@ -135,7 +170,7 @@ MRC_DECL void Context::retire(QueuePairState& qp) noexcept {
     const bool report = !done || w.flags.signaled;
     qp.stats.writes_completed += done;
     q.retire();
-    if (report) completions.complete(qp.init.send_cq, c);
+    if (report) complete(qp.init.send_cq, c, qp.init.as_verbs);
   }
 }
 
@@ -151,11 +186,12 @@ MRC_DECL void Context::retire(DatagramState& qp) noexcept {
     c.wr_id = w.wr_id;
     c.qpn = qp.qpn;
     c.opcode = WcOpcode::send;
+    c.position = static_cast<std::uint16_t>(position);
     if (!sent) c.status = WcStatus::wr_flush_err;
     const bool report = !sent || w.signaled;
     qp.stats.completed += sent;
     q.retire();
-    if (report) completions.complete(qp.init.send_cq, c);
+    if (report) complete(qp.init.send_cq, c, qp.init.as_verbs);
   }
 }
 

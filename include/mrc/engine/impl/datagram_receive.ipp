@@ -51,8 +51,11 @@ class Scatter {
 
 MRC_DECL Errc DatagramService::post_receive(DatagramState& qp,
                                             const ReceiveRequest& request) noexcept {
-  if (qp.state == QpState::reset || qp.state == QpState::err) return Errc::invalid_state;
+  const bool flushes = qp.state == QpState::err && qp.init.as_verbs;
+  if ((qp.state == QpState::reset || qp.state == QpState::err) && !flushes)
+    return Errc::invalid_state;
   if (qp.init.srq) return Errc::unsupported;  // its receives are posted there
+  if (flushes) return teardown_.flush_posted(qp.qpn, qp.receives, qp.init.receive_cq, request);
   return ctx_.post_receive(qp.receives, qp.init.pd, request);
 }
 
@@ -90,9 +93,9 @@ MRC_DECL void DatagramService::on_datagram(const wire::RxPacket& packet) noexcep
   c.qpn = qp->qpn;
   c.opcode = WcOpcode::recv;
   const auto complete = [&] {
-    ctx_.release_receive(receives);
+    const bool as_verbs = qp->init.as_verbs;
+    ctx_.complete_receive(receives, qp->init.receive_cq, c, as_verbs, as_verbs);
     if (srq != nullptr) ctx_.note_taken(*srq);
-    ctx_.completions.complete(qp->init.receive_cq, c);
   };
   const std::span<const ReceiveSge> sges = receives.front_sges();
   const auto withdrawn = [this](const ReceiveSge& sge) {

@@ -59,6 +59,7 @@ MRC_DECL Errc DatagramService::post(DatagramState& qp, const DatagramRequest& re
                                     DestinationId to) noexcept {
   Destination* destination = ctx_.datagrams.destination(to);
   if (destination == nullptr) return Errc::not_found;
+  if (qp.state == QpState::err && qp.init.as_verbs) return teardown_.flush_posted(qp, request, to);
   std::uint32_t length = 0;
   if (const Errc e = check(qp, request, length); e != Errc::ok) return e;
   const std::uint32_t position = qp.queue.posted();

@@ -56,6 +56,7 @@ MRC_SETUP Result<Qpn> Engine::create_datagram_qp(const DatagramInit& asked) {
   if (srq != nullptr) ++srq->users;
   ++send_cq->users;
   ++receive_cq->users;
+  if (init.as_verbs) send_cq->keeps = receive_cq->keeps = true;
   return qpn;
 }
 

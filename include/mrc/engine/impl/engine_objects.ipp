@@ -121,7 +121,10 @@ MRC_SETUP Errc Engine::destroy_cq(CqId cq) noexcept {
   return ctx_.completions.destroy(cq);
 }
 MRC_DECL std::size_t Engine::poll_cq(CqId cq, std::span<Completion> out) noexcept {
-  return ctx_.completions.poll(cq, out);
+  const std::size_t n = ctx_.completions.poll(cq, out);
+  if (n == 0 || !ctx_.completions.find(cq)->keeps) return n;
+  for (const Completion& c : out.first(n)) ctx_.on_polled(c);
+  return n;
 }
 MRC_DECL Errc Engine::arm_cq(CqId cq, Arm what) noexcept {
   return ctx_.completions.arm(cq, what);
@@ -193,12 +196,14 @@ MRC_SETUP Result<Qpn> Engine::create_qp(const QpInit& asked) {
   if (srq != nullptr) ++srq->users;
   ++send_cq->users;
   ++receive_cq->users;
+  if (init.as_verbs) send_cq->keeps = receive_cq->keeps = true;
   return qpn;
 }
 
 MRC_SETUP Errc Engine::destroy_qp(Qpn qpn) noexcept {
   return with_qp(qpn, [&](QueuePairState& qp) {
     teardown_.detach(qp);
+    forget_completions(qp);
     ctx_.completions.forget(qpn);
     --ctx_.completions.find(qp.init.send_cq)->users;
     --ctx_.completions.find(qp.init.receive_cq)->users;

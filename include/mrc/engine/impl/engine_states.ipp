@@ -239,6 +239,7 @@ MRC_SETUP void Engine::send_held_acks() noexcept {
 MRC_SETUP Errc Engine::to_reset(Qpn qpn) noexcept {
   return with_qp(qpn, [&](QueuePairState& qp) {
     teardown_.detach(qp);
+    forget_completions(qp);
     qp.rc_state = nullptr;  // with the number that the former peer was told
     qp.state = QpState::reset;
     qp.cause = QpErrorCause::none;
@@ -246,6 +247,42 @@ MRC_SETUP Errc Engine::to_reset(Qpn qpn) noexcept {
     renew(qp);
     return Errc::ok;
   });
+}
+
+/// No completion of a queue pair that is as in verbs can be polled any more, and it keeps no slot.
+MRC_SETUP void Engine::forget_completions(QueuePairState& qp) noexcept {
+  if (!qp.init.as_verbs) return;
+  ctx_.discard_completions(qp.qpn, qp.init.send_cq, qp.init.receive_cq);
+  qp.rx.receives.free_slots();
+}
+
+MRC_SETUP Errc Engine::discard_completions(Qpn qpn) noexcept {
+  return with_qp(qpn, [this](QueuePairState& qp) {
+    if (!qp.init.as_verbs) return Errc::unsupported;
+    ctx_.discard_completions(qp.qpn, qp.init.send_cq, qp.init.receive_cq);
+    return Errc::ok;
+  });
+}
+
+MRC_SETUP Errc Engine::complete_send(Qpn qpn, std::uint64_t wr_id, WcOpcode opcode,
+                                     WcStatus status) noexcept {
+  const auto complete = [&](auto& queue, const auto& init) {
+    if (!init.as_verbs) return Errc::unsupported;
+    if (queue.full()) return Errc::queue_full;
+    Completion c;
+    c.wr_id = wr_id;
+    c.qpn = qpn;
+    c.opcode = opcode;
+    c.status = status;
+    c.made = true;
+    queue.make();
+    ctx_.complete(init.send_cq, c, true);
+    teardown_.fail_overrun_queues();
+    return Errc::ok;
+  };
+  if (QueuePairState* qp = ctx_.objects.qp(qpn)) return complete(qp->tx.queue, qp->init);
+  if (DatagramState* qp = ctx_.datagrams.qp(qpn)) return complete(qp->queue, qp->init);
+  return Errc::not_found;
 }
 
 MRC_SETUP Errc Engine::set_sharers(Qpn qpn, std::uint64_t sharers) noexcept {
@@ -278,15 +315,20 @@ MRC_SETUP Errc Engine::set_mpr(Qpn qpn, std::uint8_t units) noexcept {
 MRC_DECL Errc Engine::post_send(Qpn qpn, const SendRequest& request, Time now) noexcept {
   now = ctx_.forward(now);
   return with_qp(qpn, [&](QueuePairState& qp) {
-    if (qp.state != QpState::rts) return Errc::invalid_state;
-    return requester_.post(now, qp, request);
+    if (qp.state == QpState::rts) [[likely]]
+      return requester_.post(now, qp, request);
+    if (qp.state == QpState::err && qp.init.as_verbs) return teardown_.flush_posted(qp, request);
+    return Errc::invalid_state;
   });
 }
 
 MRC_DECL Errc Engine::post_receive(Qpn qpn, const ReceiveRequest& request) noexcept {
   return with_qp(qpn, [&](QueuePairState& qp) {
-    if (qp.state == QpState::reset || qp.state == QpState::err) return Errc::invalid_state;
+    const bool flushes = qp.state == QpState::err && qp.init.as_verbs;
+    if ((qp.state == QpState::reset || qp.state == QpState::err) && !flushes)
+      return Errc::invalid_state;
     if (qp.init.srq) return Errc::unsupported;  // its receives are posted there
+    if (flushes) return teardown_.flush_posted(qpn, qp.rx.receives, qp.init.receive_cq, request);
     return ctx_.post_receive(qp.rx.receives, qp.init.pd, request);
   });
 }

@@ -349,10 +349,11 @@ MRC_DECL QpErrorCause Responder::deliver(QueuePairState& qp) noexcept {
     c.immediate = e->immediate;
     c.has_immediate = e->has_immediate;
     c.solicited = e->solicited;
-    ctx_.release_receive(rx.receives);
     rx.wimms.pop();
     ++qp.stats.receives_completed;
-    if (!ctx_.completions.complete(qp.init.receive_cq, c)) return QpErrorCause::cq_overrun;
+    if (!ctx_.complete_receive(rx.receives, qp.init.receive_cq, c, qp.init.as_verbs,
+                               qp.init.as_verbs && !qp.init.srq))
+      return QpErrorCause::cq_overrun;
   }
   return QpErrorCause::none;
 }

@@ -120,7 +120,10 @@ MRC_DECL bool Responder::has_receive(QueuePairState& qp, std::uint32_t ahead) no
   if (own.size() > ahead) return true;
   SharedReceiveQueue* const srq = qp.init.srq ? ctx_.objects.srq(*qp.init.srq) : nullptr;
   if (srq == nullptr || ahead >= own.capacity()) return false;
-  while (own.size() <= ahead && !srq->receives.empty()) own.take_front(srq->receives);
+  while (own.size() <= ahead && !srq->receives.empty()) {
+    own.take_front(srq->receives);
+    if (qp.init.as_verbs) srq->receives.keep_slot();
+  }
   ctx_.note_taken(*srq);
   return own.size() > ahead;
 }

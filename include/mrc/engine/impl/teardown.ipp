@@ -58,8 +58,8 @@ MRC_DECL void Teardown::flush(QueuePairState& qp, WcStatus status,
     c.qpn = qp.qpn;
     c.status = std::exchange(received, WcStatus::wr_flush_err);
     c.opcode = qp.rc ? WcOpcode::recv : WcOpcode::recv_write_imm;
-    ctx_.release_receive(qp.rx.receives);
-    ctx_.completions.complete(qp.init.receive_cq, c);
+    ctx_.complete_receive(qp.rx.receives, qp.init.receive_cq, c, qp.init.as_verbs,
+                          qp.init.as_verbs && !qp.init.srq);
   }
   if (qp.init.srq) ctx_.completions.report_last_wqe(qp.qpn);
 }
@@ -94,8 +94,7 @@ MRC_DECL void Teardown::fail(DatagramState& qp, QpErrorCause cause) noexcept {
     c.qpn = qp.qpn;
     c.status = WcStatus::wr_flush_err;
     c.opcode = WcOpcode::recv;
-    ctx_.release_receive(qp.receives);
-    ctx_.completions.complete(qp.init.receive_cq, c);
+    ctx_.complete_receive(qp.receives, qp.init.receive_cq, c, qp.init.as_verbs, qp.init.as_verbs);
   }
   if (qp.init.srq) ctx_.completions.report_last_wqe(qp.qpn);
   if (!qp.error_reported) qp.error_reported = ctx_.completions.report_error(qp.qpn);
@@ -108,6 +107,52 @@ MRC_DECL void Teardown::clear(DatagramState& qp) noexcept {
   for (DatagramQueue& q = qp.queue; q.retired() != q.posted(); q.retire())
     ctx_.release_memory(qp, q.retired());
   while (!qp.receives.empty()) ctx_.release_receive(qp.receives);
+  if (qp.init.as_verbs) ctx_.discard_completions(qp.qpn, qp.init.send_cq, qp.init.receive_cq);
+  qp.queue.free_slots();
+  qp.receives.free_slots();
+}
+
+MRC_DECL Errc Teardown::flush_posted(QueuePairState& qp, const SendRequest& request) noexcept {
+  SendQueue& q = qp.tx.queue;
+  if (q.full()) return Errc::queue_full;
+  if (!request.flags.inline_data && request.sges.size() > qp.init.capacity.send_sges)
+    return Errc::too_many_sges;
+  SendWqe& w = q.post();
+  w.wr_id = request.wr_id;
+  w.kind = static_cast<MessageKind>(request.opcode);
+  w.flags.inline_data = true;  // it has no memory
+  ctx_.retire(qp);
+  fail_overrun_queues();
+  return Errc::ok;
+}
+
+MRC_DECL Errc Teardown::flush_posted(DatagramState& qp, const DatagramRequest& request,
+                                     DestinationId to) noexcept {
+  if (qp.queue.full()) return Errc::queue_full;
+  if (!request.flags.inline_data && request.sges.size() > qp.init.capacity.send_sges)
+    return Errc::too_many_sges;
+  DatagramWqe& w = qp.queue.post();
+  w.wr_id = request.wr_id;
+  w.to = to;
+  ++ctx_.datagrams.destination(to)->uses;
+  ctx_.retire(qp);
+  fail_overrun_queues();
+  return Errc::ok;
+}
+
+MRC_DECL Errc Teardown::flush_posted(Qpn qpn, ReceiveQueue& receives, CqId cq,
+                                     const ReceiveRequest& request) noexcept {
+  if (receives.full()) return Errc::queue_full;
+  if (request.sges.size() > receives.sge_limit()) return Errc::too_many_sges;
+  (void)receives.post(request.wr_id, 0);
+  Completion c;
+  c.wr_id = request.wr_id;
+  c.qpn = qpn;
+  c.status = WcStatus::wr_flush_err;
+  c.opcode = WcOpcode::recv;
+  ctx_.complete_receive(receives, cq, c, true, true);
+  fail_overrun_queues();
+  return Errc::ok;
 }
 
 /// What was sent is unsent again.
@@ -140,8 +185,11 @@ MRC_DECL void Teardown::disconnect(QueuePairState& qp) noexcept {
 MRC_DECL void Teardown::discard_receives(QueuePairState& qp) noexcept {
   if (qp.init.srq)  // what it has taken, and not used, serves the others
     if (SharedReceiveQueue* srq = ctx_.objects.srq(*qp.init.srq))
-      while (!qp.rx.receives.empty() && !srq->receives.full())
+      while (!qp.rx.receives.empty()) {
+        if (qp.init.as_verbs) srq->receives.free_slot();
+        if (srq->receives.full()) break;
         srq->receives.take_front(qp.rx.receives);
+      }
   while (!qp.rx.receives.empty()) ctx_.release_receive(qp.rx.receives);
   ctx_.deferred.drop(qp.rx.deferred);
 }

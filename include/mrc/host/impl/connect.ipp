@@ -253,6 +253,8 @@ MRC_SETUP QpInfo Lane::query(Qpn qpn) {
   info.capacity = qp->init.capacity;
   info.attributes = qp->attributes;
   info.signal_all = qp->init.signal_all;
+  info.as_verbs = qp->init.as_verbs;
+  info.sends = qp->tx.queue.taken();
   if (qp->init.srq) info.srq = device_srq(index_, *qp->init.srq);
   info.send_psn = qp->start_psn;
   if (const auto chosen = chosen_.find(value(qpn)); chosen != chosen_.end())
