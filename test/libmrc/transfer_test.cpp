@@ -44,6 +44,25 @@ TEST_CASE("writes arrive, and the immediate completes a receive at the peer") {
   }
 }
 
+TEST_CASE("a slot is free when the completion of its request was polled") {
+  Connected c;
+  ibv_sge sge = c.memory.sge(0, 8);
+  ibv_send_wr request = verbs::write_request(1, sge, c.memory, 64);
+  request.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+  for (int i = 0; i < 64; ++i) {
+    REQUIRE(c.b.post_receive(9) == 0);
+    REQUIRE(c.a.post(request) == 0);
+  }
+  CHECK(c.a.next().status == IBV_WC_SUCCESS);  // the first one
+  CHECK(c.a.post(request) == 0);               // waits for a receive
+  CHECK(c.a.post(request) == ENOMEM);
+  for (int i = 1; i < 64; ++i) CHECK(c.a.next().status == IBV_WC_SUCCESS);
+  CHECK(c.b.post_receive(9) == ENOMEM);  // all are complete, and none was polled
+  CHECK(c.b.next().wr_id == 9);
+  CHECK(c.b.post_receive(9) == 0);
+  CHECK(c.a.next().status == IBV_WC_SUCCESS);
+}
+
 TEST_CASE("operations other than writes are refused, and name the request") {
   Connected c;
   ibv_sge sge = c.memory.sge(0, 8);

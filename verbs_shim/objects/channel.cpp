@@ -44,13 +44,7 @@ Cq* Channel::take() noexcept {
     return found;
   }
   const std::lock_guard lock(mutex_);
-  if (made_.empty()) {
-    if (Cq* cq = take_armed(); cq != nullptr) give(*cq);
-    return found;
-  }
-  give(*made_.front());
-  made_.pop_front();
-  if (made_.empty()) bell_.clear();
+  if (Cq* cq = take_armed(); cq != nullptr) give(*cq);
   return found;
 }
 
@@ -75,16 +69,8 @@ void Channel::arm(int descriptor, Cq& cq) {
   armed_.push_back({descriptor, &cq});
 }
 
-void Channel::push(Cq& cq) {
-  const std::lock_guard lock(mutex_);
-  made_.push_back(&cq);
-  bell_.ring();
-}
-
 void Channel::forget(Cq& cq) {
   const std::lock_guard lock(mutex_);
-  std::erase(made_, &cq);
-  if (made_.empty()) bell_.clear();
   std::erase_if(armed_, [&](const Armed& armed) {
     if (armed.cq != &cq) return false;
     bell_.forget(armed.descriptor);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <deque>
 #include <mutex>
 #include <vector>
 
@@ -33,8 +32,6 @@ class Channel : public ibv_comp_channel {
   Cq* next();
   /// Nobody sleeps in next() any more: null, and errno is EINVAL.
   void end_waits() noexcept { bell_.end_waits(); }
-  /// An event for completions that the device has not made.
-  void push(Cq& cq);
   /// One event of the queue when this descriptor is readable, or at once if it is.
   void arm(int descriptor, Cq& cq);
   /// The queue goes: its events vanish.
@@ -54,7 +51,6 @@ class Channel : public ibv_comp_channel {
   mrc::CompletionChannel channel_;
   Doorbell bell_;
   std::mutex mutex_;
-  std::deque<Cq*> made_;
   std::vector<Armed> armed_;
 };
 

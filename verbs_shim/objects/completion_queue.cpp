@@ -58,7 +58,9 @@ void to_ibv_wc(const mrc::Completion& from, ibv_wc& to) noexcept {
 void explain(Host& host, ibv_wc& wc) {
   if (wc.status == IBV_WC_SUCCESS || wc.status == IBV_WC_WR_FLUSH_ERR) return;
   host.with_qp(wc.qp_num, [&](Qp& qp) {
-    wc.vendor_err = static_cast<std::uint32_t>(qp.transport().cause());
+    const mrc::QpErrorCause cause = qp.transport().cause();
+    wc.vendor_err = static_cast<std::uint32_t>(cause);
+    if (cause == mrc::QpErrorCause::none) return;           // it was told when it was posted
     const bool silent = wc.status == IBV_WC_RETRY_EXC_ERR;  // by far the most frequent
     if (!silent && !info_wanted()) return;
     const std::string line = "queue pair " + std::to_string(wc.qp_num) + ": request " +
@@ -113,14 +115,6 @@ Cq::~Cq() {
 int Cq::poll(int room, ibv_wc* out) noexcept {
   constexpr int kBatch = 32;
   int done = 0;
-  if (any_made_.load(std::memory_order_acquire)) {
-    const std::lock_guard lock(made_mutex_);
-    for (; done < room && !made_.empty(); ++done) {
-      out[done] = made_.front();
-      made_.pop_front();
-    }
-    any_made_.store(!made_.empty(), std::memory_order_release);
-  }
   std::array<mrc::Completion, kBatch> batch;
   while (done < room) {
     const auto wanted = static_cast<std::size_t>(std::min(room - done, kBatch));
@@ -136,41 +130,7 @@ int Cq::poll(int room, ibv_wc* out) noexcept {
 }
 
 int Cq::arm(bool solicited_only) noexcept {
-  notify_made_.store(true);
   return errno_of(queue_->arm(solicited_only ? mrc::Arm::solicited : mrc::Arm::all));
-}
-
-/// Takes over what the device has, so that it stays in front of what is made here.
-void Cq::drain(std::uint32_t but_not_of) {
-  std::array<mrc::Completion, 32> batch;
-  for (std::size_t got = batch.size(); got == batch.size();) {
-    got = queue_->poll(batch);
-    for (std::size_t i = 0; i < got; ++i) {
-      if (mrc::value(batch[i].qpn) == but_not_of) continue;
-      ibv_wc wc;
-      to_ibv_wc(batch[i], wc);
-      made_.push_back(wc);
-    }
-  }
-}
-
-constexpr std::uint32_t kNoQpn = ~std::uint32_t{0};
-
-void Cq::push(const ibv_wc& made) {
-  {
-    const std::lock_guard lock(made_mutex_);
-    drain(kNoQpn);
-    made_.push_back(made);
-    any_made_.store(true, std::memory_order_release);
-  }
-  if (channel != nullptr && notify_made_.exchange(false)) Channel::of(channel).push(*this);
-}
-
-void Cq::forget(std::uint32_t qpn) {
-  const std::lock_guard lock(made_mutex_);
-  std::erase_if(made_, [=](const ibv_wc& wc) { return wc.qp_num == qpn; });
-  drain(qpn);
-  any_made_.store(!made_.empty(), std::memory_order_release);
 }
 
 void Cq::withdraw() {

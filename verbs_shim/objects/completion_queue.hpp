@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <deque>
+#include <atomic>
 #include <memory>
-#include <mutex>
 
 #include "mrc/mrc.hpp"
 #include "verbs_shim/abi.hpp"
@@ -12,9 +11,7 @@
 
 namespace mrc_verbs {
 
-/// A completion queue, always in its extended form. Completions come from the device's queue; a few
-/// are made here, since the device knows no requests that are posted to a queue pair in error.
-/// Any thread.
+/// A completion queue, always in its extended form. Any thread.
 class Cq : public ibv_cq_ex {
  public:
   /// Throws mrc::Error: a number of entries, or a completion vector, that is out of range.
@@ -40,10 +37,6 @@ class Cq : public ibv_cq_ex {
   int poll(int room, ibv_wc* out) noexcept;
   /// As ibv_req_notify_cq(): 0, or an errno value.
   int arm(bool solicited_only) noexcept;
-  /// Adds completions that the device does not make; after all that it has made until now.
-  void push(const ibv_wc& made);
-  /// The queue pair is destroyed or reset: its completions vanish.
-  void forget(std::uint32_t qpn);
   /// Before it is destroyed: nobody is given events of it any more. Sleeps until the program has
   /// acknowledged those that it was given.
   void withdraw();
@@ -58,15 +51,9 @@ class Cq : public ibv_cq_ex {
   ibv_wc current{};
 
  private:
-  void drain(std::uint32_t but_not_of);
-
   Context& owner_;
   Pd* parent_domain_ = nullptr;  ///< that it was created with, or null
   std::shared_ptr<mrc::CompletionQueue> queue_;
-  std::mutex made_mutex_;
-  std::deque<ibv_wc> made_;               ///< go out before what is in the device's queue
-  std::atomic<bool> any_made_{false};     ///< there are some
-  std::atomic<bool> notify_made_{false};  ///< armed for them
 };
 
 /// Sets the functions of ibv_cq_ex (extended_cq.cpp).

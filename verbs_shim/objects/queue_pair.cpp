@@ -83,8 +83,6 @@ Qp::~Qp() {
   --send_cq_.users;
   --receive_cq_.users;
   if (srq_ != nullptr) --srq_->users;
-  send_cq_.forget(qp_base.qp_num);
-  if (&receive_cq_ != &send_cq_) receive_cq_.forget(qp_base.qp_num);
   ::pthread_cond_destroy(&qp_base.cond);
   ::pthread_mutex_destroy(&qp_base.mutex);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -89,10 +90,10 @@ class Qp : public ibv_qp_ex {
   };
 
   int post_openly(ibv_send_wr*& next) noexcept;
-  int post_slowly(const ibv_send_wr& request) noexcept;
+  int post_slowly(ibv_send_wr*& next) noexcept;
   int after_refusal(const ibv_send_wr& request, mrc::Errc error) noexcept;
-  int flush(const ibv_send_wr& request, ibv_wc_status status) noexcept;
-  void hold(const ibv_send_wr& request);
+  int complete(const ibv_send_wr& request, mrc::WcStatus status) noexcept;
+  [[nodiscard]] bool hold(const ibv_send_wr& request);
 
   void store(const ibv_qp_attr& wanted, int mask);
   void enter(ibv_qp_state next, const ibv_qp_attr& wanted, int mask);

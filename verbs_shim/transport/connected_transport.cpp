@@ -39,6 +39,23 @@ std::optional<mrc::SendOpcode> opcode_of(ibv_wr_opcode opcode) noexcept {
   }
 }
 
+/// What a request completes as.
+mrc::WcOpcode completes_as(ibv_wr_opcode opcode) noexcept {
+  switch (opcode) {
+    case IBV_WR_SEND:
+    case IBV_WR_SEND_WITH_IMM:
+      return mrc::WcOpcode::send;
+    case IBV_WR_RDMA_READ:
+      return mrc::WcOpcode::read;
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+      return mrc::WcOpcode::compare_swap;
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+      return mrc::WcOpcode::fetch_add;
+    default:
+      return mrc::WcOpcode::write;
+  }
+}
+
 /// All but the SGEs. 0; EOPNOTSUPP for what there is not, and EINVAL for what others have.
 int to_send_request(Operations offered, const ibv_send_wr& from, mrc::SendRequest& to) noexcept {
   const std::optional<mrc::SendOpcode> opcode = opcode_of(from.opcode);
@@ -78,6 +95,7 @@ ConnectedTransport::ConnectedTransport(Operations operations, const Parts& parts
   if (parts.srq != nullptr) options.srq = parts.srq->queue().get();
   options.pd = parts.pd.domain->id();
   options.signal_all = parts.signal_all;
+  options.as_verbs = true;
   queue_pair_ = Linger::with_room(
       [&] { return std::make_unique<mrc::QueuePair>(parts.host.device().create_qp(options)); });
 }
@@ -184,11 +202,15 @@ Posted ConnectedTransport::post(const ibv_send_wr& first) noexcept {
       });
 }
 
-std::optional<ibv_wc_status> ConnectedTransport::stops_sending(const ibv_send_wr&,
+mrc::Errc ConnectedTransport::complete(const ibv_send_wr& request, mrc::WcStatus status) noexcept {
+  return queue_pair_->complete_send(request.wr_id, completes_as(request.opcode), status);
+}
+
+std::optional<mrc::WcStatus> ConnectedTransport::stops_sending(const ibv_send_wr&,
                                                                mrc::Errc error) const noexcept {
   // A connection of RC would be lost.
   if (operations_ == Operations::without_response && is_protection(error))
-    return IBV_WC_LOC_PROT_ERR;
+    return mrc::WcStatus::loc_prot_err;
   return std::nullopt;
 }
 

@@ -24,6 +24,7 @@ class ConnectedTransport : public Transport {
   [[nodiscard]] mrc::QpErrorCause cause() const override { return queue_pair_->error_cause(); }
   [[nodiscard]] std::string reason() const override { return queue_pair_->error_text(); }
   [[nodiscard]] std::uint64_t completed() const override;
+  [[nodiscard]] std::uint32_t sends() const override { return queue_pair_->query().sends; }
   [[nodiscard]] bool answers() const override { return queue_pair_->stats().rx_packets > 0; }
   [[nodiscard]] std::unique_ptr<mrc::QueuePair> release() noexcept override {
     return std::move(queue_pair_);
@@ -41,7 +42,9 @@ class ConnectedTransport : public Transport {
   [[nodiscard]] mrc::Errc post(const mrc::ReceiveRequest& request) noexcept override {
     return queue_pair_->post_receive(request);
   }
-  [[nodiscard]] std::optional<ibv_wc_status> stops_sending(const ibv_send_wr& request,
+  [[nodiscard]] mrc::Errc complete(const ibv_send_wr& request,
+                                   mrc::WcStatus status) noexcept override;
+  [[nodiscard]] std::optional<mrc::WcStatus> stops_sending(const ibv_send_wr& request,
                                                            mrc::Errc error) const noexcept override;
 
  protected:

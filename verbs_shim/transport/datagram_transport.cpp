@@ -39,6 +39,7 @@ DatagramTransport::DatagramTransport(const Parts& parts) {
   if (parts.srq != nullptr) options.srq = parts.srq->queue().get();
   options.pd = parts.pd.domain->id();
   options.signal_all = parts.signal_all;
+  options.as_verbs = true;
   queue_pair_ = Linger::with_room([&] { return parts.host.device().create_datagram_qp(options); });
 }
 
@@ -85,11 +86,15 @@ Posted DatagramTransport::post(const ibv_send_wr& first) noexcept {
       });
 }
 
-std::optional<ibv_wc_status> DatagramTransport::stops_sending(const ibv_send_wr& request,
+mrc::Errc DatagramTransport::complete(const ibv_send_wr& request, mrc::WcStatus status) noexcept {
+  return queue_pair_.complete_send(request.wr_id, status);
+}
+
+std::optional<mrc::WcStatus> DatagramTransport::stops_sending(const ibv_send_wr& request,
                                                               mrc::Errc error) const noexcept {
-  if (is_protection(error)) return IBV_WC_LOC_PROT_ERR;
+  if (is_protection(error)) return mrc::WcStatus::loc_prot_err;
   if (error == mrc::Errc::too_long && (request.send_flags & IBV_SEND_INLINE) == 0)
-    return IBV_WC_LOC_LEN_ERR;
+    return mrc::WcStatus::loc_len_err;
   return std::nullopt;
 }
 

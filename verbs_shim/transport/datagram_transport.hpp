@@ -17,6 +17,7 @@ class DatagramTransport final : public Transport {
   [[nodiscard]] mrc::QpErrorCause cause() const override { return queue_pair_.query().cause; }
   [[nodiscard]] std::string reason() const override { return mrc::to_string(cause()); }
   [[nodiscard]] std::uint64_t completed() const override;
+  [[nodiscard]] std::uint32_t sends() const override { return queue_pair_.query().sends; }
 
   void to_init() override { step(mrc::QpState::init); }
   void to_rtr(const ibv_qp_attr&) override { step(mrc::QpState::rtr); }
@@ -30,7 +31,9 @@ class DatagramTransport final : public Transport {
   [[nodiscard]] mrc::Errc post(const mrc::ReceiveRequest& request) noexcept override {
     return queue_pair_.post_receive(request);
   }
-  [[nodiscard]] std::optional<ibv_wc_status> stops_sending(const ibv_send_wr& request,
+  [[nodiscard]] mrc::Errc complete(const ibv_send_wr& request,
+                                   mrc::WcStatus status) noexcept override;
+  [[nodiscard]] std::optional<mrc::WcStatus> stops_sending(const ibv_send_wr& request,
                                                            mrc::Errc error) const noexcept override;
 
  private:

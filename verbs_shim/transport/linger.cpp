@@ -91,6 +91,7 @@ void Linger::retire(Parts parts, bool idle) {
   end_old();
   // The program may give its memory back as soon as its queue pair is gone.
   (void)parts.qp->stop_receiving();
+  (void)parts.qp->discard_completions();
   if (parts.qp->stats().rx_packets == 0) return;
   flush(parts.host->device());
   if (!idle) return;

@@ -52,8 +52,11 @@ void Qp::change(const ibv_qp_attr& wanted, int mask) {
 }
 
 ibv_qp_state Qp::state() noexcept {
-  if (qp_base.state != IBV_QPS_RESET && transport_->failed()) qp_base.state = IBV_QPS_ERR;
-  return qp_base.state;
+  const ibv_qp_state known = qp_base.state;
+  if (known == IBV_QPS_RESET || known == IBV_QPS_ERR || !transport_->failed()) return known;
+  flush_held();
+  qp_base.state = IBV_QPS_ERR;
+  return IBV_QPS_ERR;
 }
 
 void Qp::check_values(const ibv_qp_attr& w, int mask) const {
@@ -142,7 +145,6 @@ void Qp::to_error() {
   }
   transport_->to_error();
   flush_held();
-  gate_.store(Gate::open);
 }
 
 void Qp::to_reset() {
@@ -150,12 +152,10 @@ void Qp::to_reset() {
   {
     const std::lock_guard lock(held_mutex_);
     held_.clear();
+    gate_.store(Gate::open);
   }
-  gate_.store(Gate::open);
   posted_ = 0;
   completed_before_ = transport_->completed();
-  send_cq_.forget(qp_base.qp_num);
-  if (&receive_cq_ != &send_cq_) receive_cq_.forget(qp_base.qp_num);
   attributes_ = {};
 }
 
@@ -167,7 +167,6 @@ void Qp::on_error(mrc::QpErrorCause cause) {
   forget_draining();
   qp_base.state = IBV_QPS_ERR;
   flush_held();
-  gate_.store(Gate::open);
 }
 
 bool Qp::all_sent() const {

@@ -60,6 +60,8 @@ class Transport {
 
   /// Send requests that were completed without error, since it was created.
   [[nodiscard]] virtual std::uint64_t completed() const = 0;
+  /// Slots of the send queue that are not free.
+  [[nodiscard]] virtual std::uint32_t sends() const = 0;
   /// It has received something, and its peer may wait for the acknowledgement.
   [[nodiscard]] virtual bool answers() const { return false; }
   /// What is to linger on (linger.hpp), or null. Nothing else may be called afterwards.
@@ -79,9 +81,12 @@ class Transport {
   /// Gives the device as many requests of a chain as fit into one call.
   [[nodiscard]] virtual Posted post(const ibv_send_wr& first) noexcept = 0;
   [[nodiscard]] virtual mrc::Errc post(const mrc::ReceiveRequest& request) noexcept = 0;
+  /// Completes a send request at once that the device is not given.
+  [[nodiscard]] virtual mrc::Errc complete(const ibv_send_wr& request,
+                                           mrc::WcStatus status) noexcept = 0;
   /// How a request completes whose mistake stops the send queue alone (SQE); nothing if the program
   /// learns of it from ibv_post_send().
-  [[nodiscard]] virtual std::optional<ibv_wc_status> stops_sending(
+  [[nodiscard]] virtual std::optional<mrc::WcStatus> stops_sending(
       const ibv_send_wr& request, mrc::Errc error) const noexcept = 0;
 };
 
