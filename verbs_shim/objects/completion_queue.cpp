@@ -78,7 +78,11 @@ std::uint32_t checked_depth(const ibv_cq_init_attr_ex& wanted) {
 
 }  // namespace
 
-Cq::Cq(Context& owner, const ibv_cq_init_attr_ex& wanted) : ibv_cq_ex{}, owner_(owner) {
+Cq::Cq(Context& owner, const ibv_cq_init_attr_ex& wanted)
+    : ibv_cq_ex{},
+      owner_(owner),
+      single_threaded_((wanted.comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 &&
+                       (wanted.flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) != 0) {
   const std::uint32_t depth = checked_depth(wanted);
   auto* events = wanted.channel != nullptr ? &Channel::of(wanted.channel) : nullptr;
   queue_ = Linger::with_room([&] {

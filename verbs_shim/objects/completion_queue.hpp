@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 
 #include "mrc/mrc.hpp"
 #include "verbs_shim/abi.hpp"
@@ -47,13 +48,23 @@ class Cq : public ibv_cq_ex {
   std::uint32_t comp_events_given = 0;
   std::uint32_t async_events_given = 0;
 
-  /// The completion that start_poll and next_poll have found.
+  /// The completion that start_poll and next_poll have found. Under the lock of lock_poll().
   ibv_wc current{};
+  /// From a start_poll that has found one to its end_poll. Without effect if the program has said
+  /// that one thread alone polls the queue.
+  void lock_poll() noexcept {
+    if (!single_threaded_) poll_mutex_.lock();
+  }
+  void unlock_poll() noexcept {
+    if (!single_threaded_) poll_mutex_.unlock();
+  }
 
  private:
   Context& owner_;
   Pd* parent_domain_ = nullptr;  ///< that it was created with, or null
   std::shared_ptr<mrc::CompletionQueue> queue_;
+  const bool single_threaded_;
+  std::mutex poll_mutex_;
 };
 
 /// Sets the functions of ibv_cq_ex (extended_cq.cpp).

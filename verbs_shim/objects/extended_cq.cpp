@@ -6,6 +6,7 @@ namespace mrc_verbs {
 
 namespace {
 
+/// Needs the lock.
 int next(ibv_cq_ex* verbs) noexcept {
   Cq& cq = Cq::of(verbs);
   if (cq.poll(1, &cq.current) == 0) return ENOENT;
@@ -16,7 +17,10 @@ int next(ibv_cq_ex* verbs) noexcept {
 
 int start(ibv_cq_ex* verbs, ibv_poll_cq_attr* attributes) noexcept {
   if (attributes != nullptr && attributes->comp_mask != 0) return EINVAL;
-  return next(verbs);
+  Cq::of(verbs).lock_poll();
+  const int error = next(verbs);
+  if (error != 0) Cq::of(verbs).unlock_poll();  // ibv_end_poll() must not follow
+  return error;
 }
 
 const ibv_wc& read(ibv_cq_ex* verbs) noexcept {
@@ -28,7 +32,7 @@ const ibv_wc& read(ibv_cq_ex* verbs) noexcept {
 void set_poll_operations(ibv_cq_ex& cq) noexcept {
   cq.start_poll = &start;
   cq.next_poll = &next;
-  cq.end_poll = [](ibv_cq_ex*) {};
+  cq.end_poll = [](ibv_cq_ex* c) { Cq::of(c).unlock_poll(); };
   cq.read_opcode = [](ibv_cq_ex* c) { return read(c).opcode; };
   cq.read_vendor_err = [](ibv_cq_ex* c) { return read(c).vendor_err; };
   cq.read_byte_len = [](ibv_cq_ex* c) { return read(c).byte_len; };

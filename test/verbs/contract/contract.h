@@ -14,7 +14,7 @@ struct check {
   void (*run)(void);
 };
 /// Each ends with a null name.
-extern const struct check flow_checks[], order_checks[], event_checks[],
+extern const struct check flow_checks[], order_checks[], thread_checks[], event_checks[],
     error_checks[], lifetime_checks[];
 
 /// Notes a failure of the check that is running. Any thread.

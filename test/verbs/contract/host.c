@@ -195,7 +195,7 @@ static bool selected(const char* name, int argc, char** argv) {
 }
 
 int main(int argc, char** argv) {
-  const struct check* const all[] = {flow_checks,  order_checks,
+  const struct check* const all[] = {flow_checks,  order_checks, thread_checks,
                                      event_checks, error_checks, lifetime_checks};
   int run = 0, bad = 0;
   for (size_t i = 0; i < sizeof all / sizeof *all; ++i) {
