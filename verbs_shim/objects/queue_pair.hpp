@@ -92,9 +92,17 @@ class Qp : public ibv_qp_ex {
   int post_openly(ibv_send_wr*& next) noexcept;
   int post_slowly(ibv_send_wr*& next) noexcept;
   int after_refusal(const ibv_send_wr& request, mrc::Errc error) noexcept;
+  void stop_sending() noexcept;
   int complete(const ibv_send_wr& request, mrc::WcStatus status) noexcept;
   [[nodiscard]] bool hold(const ibv_send_wr& request);
 
+  /// The state that programs see. Writers have state_mutex_.
+  [[nodiscard]] ibv_qp_state shown() const noexcept {
+    return std::atomic_ref(const_cast<ibv_qp_state&>(qp_base.state)).load();
+  }
+  void show(ibv_qp_state state) noexcept { std::atomic_ref(qp_base.state).store(state); }
+  /// The end of a step: shows the state, or SQE if the send queue was stopped meanwhile.
+  void settle(ibv_qp_state state) noexcept;
   void store(const ibv_qp_attr& wanted, int mask);
   void enter(ibv_qp_state next, const ibv_qp_attr& wanted, int mask);
   void to_init();
@@ -117,6 +125,7 @@ class Qp : public ibv_qp_ex {
   std::mutex modify_mutex_;
   ibv_qp_attr attributes_{};     ///< as given; under modify_mutex_
   bool notify_drained_ = false;  ///< under modify_mutex_
+  std::mutex state_mutex_;       ///< taken last
   std::atomic<Gate> gate_{Gate::open};
   /// Requests that the device has taken since the last RESET, and what its counter of completed
   /// ones was then.

@@ -42,8 +42,13 @@ void Qp::step(ibv_qp_state to, const ibv_qp_attr& wanted, int mask) {
     throw;
   }
   if (to != IBV_QPS_SQD) forget_draining();
-  // What had been held in SQD may have stopped the send queue at once.
-  qp_base.state = gate_.load() == Gate::flushed ? IBV_QPS_SQE : to;
+  settle(to);
+}
+
+void Qp::settle(ibv_qp_state state) noexcept {
+  const std::lock_guard lock(state_mutex_);
+  if (state == IBV_QPS_RESET || state == IBV_QPS_ERR) gate_.store(Gate::open);
+  show(gate_.load() == Gate::flushed ? IBV_QPS_SQE : state);
 }
 
 void Qp::change(const ibv_qp_attr& wanted, int mask) {
@@ -52,10 +57,10 @@ void Qp::change(const ibv_qp_attr& wanted, int mask) {
 }
 
 ibv_qp_state Qp::state() noexcept {
-  const ibv_qp_state known = qp_base.state;
+  const ibv_qp_state known = shown();
   if (known == IBV_QPS_RESET || known == IBV_QPS_ERR || !transport_->failed()) return known;
   flush_held();
-  qp_base.state = IBV_QPS_ERR;
+  settle(IBV_QPS_ERR);
   return IBV_QPS_ERR;
 }
 
@@ -108,7 +113,7 @@ void Qp::store(const ibv_qp_attr& w, int mask) {
 }
 
 void Qp::enter(ibv_qp_state next, const ibv_qp_attr& wanted, int mask) {
-  const ibv_qp_state now = qp_base.state;
+  const ibv_qp_state now = shown();
   switch (next) {
     case IBV_QPS_INIT:
       if (now == IBV_QPS_RESET) to_init();
@@ -139,7 +144,7 @@ void Qp::to_init() {
 }
 
 void Qp::to_error() {
-  if (qp_base.state == IBV_QPS_RESET) {
+  if (shown() == IBV_QPS_RESET) {
     // The device moves no fresh queue pair to ERR; from INIT it does.
     to_init();
   }
@@ -165,8 +170,8 @@ void Qp::on_error(mrc::QpErrorCause cause) {
   const std::lock_guard lock(modify_mutex_);
   if (!transport_->failed()) return;  // reset meanwhile
   forget_draining();
-  qp_base.state = IBV_QPS_ERR;
   flush_held();
+  settle(IBV_QPS_ERR);
 }
 
 bool Qp::all_sent() const {
@@ -180,7 +185,7 @@ void Qp::forget_draining() {
 
 void Qp::check_drained() {
   const std::lock_guard lock(modify_mutex_);
-  if (!notify_drained_ || qp_base.state != IBV_QPS_SQD || !all_sent()) return;
+  if (!notify_drained_ || shown() != IBV_QPS_SQD || !all_sent()) return;
   forget_draining();
   ibv_async_event event{};
   event.element.qp = &qp_base;
@@ -193,7 +198,7 @@ void Qp::query(ibv_qp_attr& out, ibv_qp_init_attr& initial) {
   out = attributes_;
   out.qp_state = out.cur_qp_state = state();
   out.cap = capacity_;
-  out.sq_draining = qp_base.state == IBV_QPS_SQD && !all_sent() ? 1 : 0;
+  out.sq_draining = shown() == IBV_QPS_SQD && !all_sent() ? 1 : 0;
   out.path_mig_state = IBV_MIG_MIGRATED;
   initial = {};
   initial.qp_context = qp_base.qp_context;

@@ -46,9 +46,7 @@ int Qp::post_openly(ibv_send_wr*& next) noexcept {
 /// know.
 int Qp::after_refusal(const ibv_send_wr& request, mrc::Errc error) noexcept {
   if (const auto status = transport_->stops_sending(request, error)) {
-    // Without connection to lose, only the send queue stops: SQE, until the program says RTS.
-    gate_.store(Gate::flushed, std::memory_order_release);
-    qp_base.state = IBV_QPS_SQE;
+    stop_sending();
     if (info_wanted())
       info(about(qp_base.qp_num, request.wr_id) + mrc::to_string(error) + "; moved to SQE");
     return complete(request, *status);
@@ -57,6 +55,16 @@ int Qp::after_refusal(const ibv_send_wr& request, mrc::Errc error) noexcept {
   if (!info_wanted()) return value;  // a full queue is met often, and is no mistake
   return refuse(value, "ibv_post_send",
                 about(qp_base.qp_num, request.wr_id) + mrc::to_string(error));
+}
+
+/// Without connection to lose, only the send queue stops: SQE, until the program says RTS. Unless
+/// another thread has moved the queue pair elsewhere.
+void Qp::stop_sending() noexcept {
+  const std::lock_guard lock(state_mutex_);
+  const ibv_qp_state now = shown();
+  if (now != IBV_QPS_RTS && now != IBV_QPS_SQD && now != IBV_QPS_SQE) return;
+  gate_.store(Gate::flushed, std::memory_order_release);
+  show(IBV_QPS_SQE);
 }
 
 /// Completes a request that the device does not get to see.
