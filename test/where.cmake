@@ -46,6 +46,8 @@ set(MRC_TEST_WHERE
   "^security/"                                                     check    check    -
 
   "^process/sim_test"                                              check    long     -
+  # Minutes of traffic that other programs on the machine disturb.
+  "^process/srv6_slow"                                             long     -        -
   # A sanitized program is too slow to fill a fabric's links and for whole scenarios; its own memory
   # grows; some run scripts, or wait.
   "^process/(decode|give_up|plot|serve_page|serve_verdict|sim|soak|srv6)"        check    -        -

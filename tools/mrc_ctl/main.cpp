@@ -17,6 +17,7 @@
 #include "mrc_ctl/options.hpp"
 #include "mrc_ctl/probe.hpp"
 #include "mrc_ctl/profiles.hpp"
+#include "mrc_ctl/rates.hpp"
 #include "mrc_ctl/serve/serve.hpp"
 #include "mrc_ctl/steer.hpp"
 #include "mrc_ctl/top.hpp"
@@ -255,6 +256,7 @@ int run(const Options& o) {
     return tools::kBadOptionStatus;
   }
   if (o.command == Command::probe) return run_probe(o, found);
+  if (o.command == Command::paths && o.watch_for > Duration(0)) return run_rates(o, found);
   if (o.command == Command::events && o.follow) return follow(o, found);
   return run_each(o, found);
 }

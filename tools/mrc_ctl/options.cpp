@@ -115,6 +115,13 @@ void add_reading(CLI::App& app, Options& o) {
   paths.add_flag("--bad", o.bad, "Only paths that are bad or denied");
   add_peer(paths, o);
   add_plane(paths, o, "Only paths of that plane");
+  add_duration(paths, "--for",
+               "What they carry in that time, and which links are slow (8s is enough)",
+               o.watch_for);
+  paths
+      .add_option("--fabric", o.fabric,
+                  "Description of the fabric (default: MRC_FABRIC, or what the device has read)")
+      ->type_name("FILE");
   add_events(add(app, o, "events", "The newest events of devices", Command::events), o);
   CLI::App& probe =
       add(app, o, "probe", "Send a probe on each path to each peer, and time it", Command::probe);

@@ -82,6 +82,8 @@ struct Options {
   bool follow = false;             ///< events as they come
   std::vector<std::string> kinds;  ///< of events, as is_event_kind() takes them; empty: all
   std::optional<Duration> since;   ///< of events: none that are older
+  Duration watch_for{};            ///< of paths: rates in that time; 0: counters as they are
+  std::string fabric;  ///< of paths: file that describes the fabric; empty: what devices have
   Duration interval = std::chrono::seconds(1);
   std::optional<unsigned> rounds;  ///< of top; not set: until it is told to end
   // What is to be set

@@ -31,7 +31,39 @@ RoundTrips round_trips(RemoteDevice& device) {
   return sums;
 }
 
+PeerSnapshot read_peer(RemoteDevice& device, const Json& report, std::size_t& room) {
+  PeerSnapshot peer = peer_of(report);
+  if (room == 0) return peer;
+  const Json paths = device.list({{"request", "paths"}, {"lane", peer.lane}, {"peer", peer.number}},
+                                 "paths", room);
+  for (const Json& path : paths) {
+    if (room == 0) break;
+    --room;
+    peer.paths.push_back(path_of(path));
+  }
+  return peer;
+}
+
 }  // namespace
+
+DeviceSnapshot read_device(RemoteDevice& device, DeviceSnapshot now) {
+  now.up = true;
+  now.problem.clear();
+  now.seen = seconds_now();
+  const Json answer = device.request({{"request", "counters"}});
+  take_counters(now, answer.value("counters", Json::object()));
+  const RoundTrips rtts = round_trips(device);
+  std::size_t room = DeviceWatch::kMostPaths;
+  now.peers.clear();
+  for (const Json& report : device.list({{"request", "peers"}}, "peers", DeviceWatch::kMostPeers)) {
+    if (now.peers.size() >= DeviceWatch::kMostPeers) break;
+    PeerSnapshot peer = read_peer(device, report, room);
+    if (const auto rtt = rtts.find({peer.lane, peer.number}); rtt != rtts.end())
+      peer.rtt_ns = static_cast<std::uint64_t>(rtt->second.first / rtt->second.second);
+    now.peers.push_back(std::move(peer));
+  }
+  return now;
+}
 
 DeviceWatch::DeviceWatch(const Options& o, control::SocketFile file)
     : options_(o), file_(std::move(file)), errand_([this] { collect(); }) {
@@ -109,7 +141,7 @@ void DeviceWatch::collect() try {
   connect();
   if (!selected()) return;
   device_->set_patience(options_.patience, monotonic_now() + 10 * options_.patience);
-  DeviceSnapshot now = read();
+  DeviceSnapshot now = read_device(*device_, state());
   read_events();
   const std::lock_guard lock(mutex_);
   state_ = std::move(now);
@@ -126,39 +158,6 @@ void DeviceWatch::collect() try {
 } catch (const std::exception& error) {
   fail(device_ && greeted_ ? control::problem_with(*device_, error) : error.what());
   device_.reset();
-}
-
-DeviceSnapshot DeviceWatch::read() {
-  DeviceSnapshot now = state();
-  now.up = true;
-  now.problem.clear();
-  now.seen = seconds_now();
-  const Json answer = device_->request({{"request", "counters"}});
-  take_counters(now, answer.value("counters", Json::object()));
-  const RoundTrips rtts = round_trips(*device_);
-  std::size_t room = kMostPaths;
-  now.peers.clear();
-  for (const Json& report : device_->list({{"request", "peers"}}, "peers", kMostPeers)) {
-    if (now.peers.size() >= kMostPeers) break;
-    PeerSnapshot peer = read_peer(report, room);
-    if (const auto rtt = rtts.find({peer.lane, peer.number}); rtt != rtts.end())
-      peer.rtt_ns = static_cast<std::uint64_t>(rtt->second.first / rtt->second.second);
-    now.peers.push_back(std::move(peer));
-  }
-  return now;
-}
-
-PeerSnapshot DeviceWatch::read_peer(const Json& report, std::size_t& room) {
-  PeerSnapshot peer = peer_of(report);
-  if (room == 0) return peer;
-  const Json paths = device_->list(
-      {{"request", "paths"}, {"lane", peer.lane}, {"peer", peer.number}}, "paths", room);
-  for (const Json& path : paths) {
-    if (room == 0) break;
-    --room;
-    peer.paths.push_back(path_of(path));
-  }
-  return peer;
 }
 
 void DeviceWatch::read_events() {

@@ -13,6 +13,10 @@
 
 namespace mrc::ctl_tool {
 
+/// The state of a device that has greeted, within the limits of DeviceWatch; `now` has what its
+/// greeting says. Throws mrc::Error.
+[[nodiscard]] DeviceSnapshot read_device(RemoteDevice& device, DeviceSnapshot now);
+
 /// A device that is asked for its state again and again, over one connection and by a thread of its
 /// own: one that is stopped delays nobody else. Any thread.
 class DeviceWatch {
@@ -43,8 +47,6 @@ class DeviceWatch {
  private:
   void collect();
   void connect();
-  [[nodiscard]] DeviceSnapshot read();
-  [[nodiscard]] PeerSnapshot read_peer(const Json& report, std::size_t& room);
   void read_events();
   void fail(const std::string& why);
 

@@ -5,7 +5,6 @@
 #include "mrc/fabric/fabric_address.hpp"
 #include "mrc/fabric/fabric_reader.hpp"
 #include "mrc/fabric/routes.hpp"
-#include "mrc/probe/paths.hpp"
 #include "mrc_ctl/serve/host_port.hpp"
 
 namespace mrc::ctl_tool {
@@ -40,8 +39,8 @@ const FabricMap::Routes& FabricMap::routes(const fabric::Host& from, const fabri
     return static_cast<unsigned>(&host - description_.hosts.data());
   };
   const probe::PathMaker maker(description_, number(from));
-  for (const probe::ProbePath& path : maker.paths_to(number(to))) {
-    Stops stops;
+  for (probe::ProbePath& path : maker.paths_to(number(to))) {
+    std::vector<std::string> stops;
     for (const probe::Stop& stop : path.stops) {
       if (stop.kind == probe::Stop::Kind::unknown)
         stops.emplace_back("?");
@@ -53,7 +52,7 @@ const FabricMap::Routes& FabricMap::routes(const fabric::Host& from, const fabri
             stop.kind == probe::Stop::Kind::t0 ? fabric::NodeKind::t0 : fabric::NodeKind::t1,
             stop.number));
     }
-    entry->second[{path.plane, path.uplink}] = std::move(stops);
+    entry->second[{path.plane, path.uplink}] = {std::move(stops), std::move(path)};
   }
   return entry->second;
 }
@@ -65,17 +64,30 @@ void FabricMap::add_routes(PeerSnapshot& peer, const fabric::Host& from, const f
   } catch (const Error&) {  // the description gives none
     return;
   }
-  std::map<const Stops*, int> numbers;
+  std::map<const Route*, int> numbers;
   for (PathSnapshot& path : peer.paths) {
-    const bool source_routed = description_.forwarding == fabric::Forwarding::srv6;
-    const auto route =
-        known->find({path.plane, source_routed ? fabric::uplink_of(description_, Ev{path.ev}) : 0});
-    if (route == known->end()) continue;
-    const auto [number, is_new] =
-        numbers.try_emplace(&route->second, static_cast<int>(peer.routes.size()));
-    if (is_new) peer.routes.push_back(route->second);
+    const Route* route = find(*known, path);
+    if (route == nullptr) continue;
+    const auto [number, is_new] = numbers.try_emplace(route, static_cast<int>(peer.routes.size()));
+    if (is_new) peer.routes.push_back(route->stops);
     path.route = number->second;
   }
+}
+
+const FabricMap::Route* FabricMap::find(const Routes& routes, const PathSnapshot& path) const {
+  const bool source_routed = description_.forwarding == fabric::Forwarding::srv6;
+  const auto route =
+      routes.find({path.plane, source_routed ? fabric::uplink_of(description_, Ev{path.ev}) : 0});
+  return route == routes.end() ? nullptr : &route->second;
+}
+
+const probe::ProbePath* FabricMap::path_of(const PeerSnapshot& peer, const PathSnapshot& path) {
+  if (path.route < 0) return nullptr;
+  const fabric::Host* from = description_.find_host(peer.from);
+  const fabric::Host* to = description_.find_host(peer.to);
+  if (from == nullptr || to == nullptr) return nullptr;
+  const Route* route = find(routes(*from, *to), path);
+  return route == nullptr ? nullptr : &route->path;
 }
 
 void FabricMap::add_routes(DeviceSnapshot& device) {

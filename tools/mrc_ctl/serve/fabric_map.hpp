@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "mrc/fabric/description.hpp"
+#include "mrc/probe/paths.hpp"
 #include "mrc_ctl/serve/snapshot.hpp"
 
 namespace mrc::ctl_tool {
@@ -20,16 +21,25 @@ class FabricMap {
   explicit FabricMap(const std::string& file);
 
   [[nodiscard]] const std::string& name() const { return description_.name; }
+  [[nodiscard]] const fabric::Description& description() const { return description_; }
   /// Fills in from, to, routes and the route of each path, as far as the description has them.
   void add_routes(DeviceSnapshot& device);
+  /// The path of a peer whose routes have been filled in, with the parts that it passes; nullptr if
+  /// the description has none. Valid as long as this.
+  [[nodiscard]] const probe::ProbePath* path_of(const PeerSnapshot& peer, const PathSnapshot& path);
 
  private:
-  using Stops = std::vector<std::string>;
+  struct Route {
+    std::vector<std::string> stops;
+    probe::ProbePath path;
+  };
   /// Of the paths from one host to another, by plane and uplink.
-  using Routes = std::map<std::pair<unsigned, unsigned>, Stops>;
+  using Routes = std::map<std::pair<unsigned, unsigned>, Route>;
 
   [[nodiscard]] const fabric::Host* host_with(unsigned plane, const std::string& address) const;
   [[nodiscard]] const Routes& routes(const fabric::Host& from, const fabric::Host& to);
+  /// nullptr: the description has no such route.
+  [[nodiscard]] const Route* find(const Routes& routes, const PathSnapshot& path) const;
   void add_routes(PeerSnapshot& peer, const fabric::Host& from, const fabric::Host& to);
 
   fabric::Description description_;

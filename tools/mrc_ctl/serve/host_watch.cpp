@@ -11,9 +11,11 @@
 #include "mrc/core/host_name.hpp"
 
 namespace mrc::ctl_tool {
-HostWatch::HostWatch(const Options& o) : options_(o) {
-  if (!o.serve.fabric.empty()) fabric_.emplace(o.serve.fabric);
-}
+
+HostWatch::HostWatch(const Options& o)
+    : options_(o),
+      fabric_(o.serve.fabric.empty() ? std::nullopt : std::optional<FabricMap>(o.serve.fabric)),
+      slow_(fabric_ ? &*fabric_ : nullptr) {}
 
 void HostWatch::find_sockets() {
   std::set<std::string> there;
@@ -67,6 +69,8 @@ HostSnapshot HostWatch::collect() {
     host.host = host.devices.front().host;
   host.time = seconds_now();
   if (fabric_) host.fabric = fabric_->name();
+  slow_.take(host.time, host.devices);
+  host.slow = slow_.found();
   const std::size_t count = std::min(events_.size(), kEventsOfSnapshot);
   host.events.assign(events_.end() - static_cast<std::ptrdiff_t>(count), events_.end());
   std::sort(host.devices.begin(), host.devices.end(), [](const auto& a, const auto& b) {

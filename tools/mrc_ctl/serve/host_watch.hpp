@@ -11,6 +11,7 @@
 
 #include "mrc_ctl/serve/device_watch.hpp"
 #include "mrc_ctl/serve/fabric_map.hpp"
+#include "mrc_ctl/serve/slow_paths.hpp"
 
 namespace mrc::ctl_tool {
 
@@ -43,6 +44,7 @@ class HostWatch {
   const Options& options_;
   std::mutex mutex_;  ///< of all that follows
   std::optional<FabricMap> fabric_;
+  SlowPaths slow_;
   std::map<std::string, std::unique_ptr<DeviceWatch>> watches_;  ///< by path of the socket
   std::deque<Json> events_;
   std::uint64_t next_event_ = 1;

@@ -179,8 +179,13 @@ Json event_of(const Json& event, const DeviceSnapshot& device, std::uint64_t num
   return out;
 }
 
+Json to_json(const SlowPart& part) {
+  return {{"what", part.what}, {"detail", part.detail}, {"alike", part.alike}};
+}
+
 Json to_json(const HostSnapshot& host) {
-  Json devices = Json::array();
+  Json devices = Json::array(), slow = Json::array();
+  for (const SlowPart& part : host.slow) slow.push_back(to_json(part));
   for (const DeviceSnapshot& device : host.devices) devices.push_back(json_of(device));
   return {{"schema", 1},
           {"host", host.host},
@@ -189,6 +194,7 @@ Json to_json(const HostSnapshot& host) {
           {"fabric", host.fabric},
           {"others", host.others},
           {"path_fields", path_fields()},
+          {"slow", std::move(slow)},
           {"devices", std::move(devices)},
           {"events", host.events}};
 }

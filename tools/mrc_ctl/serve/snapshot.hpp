@@ -56,6 +56,13 @@ struct DeviceSnapshot {
   std::vector<PeerSnapshot> peers;
 };
 
+/// What is slow and loses nothing, in words.
+struct SlowPart {
+  std::string what;                ///< "link p1t0-0 - p1t1-1", "plane 1", "path of plane 1 to h1"
+  std::string detail;              ///< how it compares with others
+  std::vector<std::string> alike;  ///< parts that would explain the same
+};
+
 struct HostSnapshot {
   std::string host;
   double time = 0;  ///< seconds since 1970
@@ -63,7 +70,8 @@ struct HostSnapshot {
   std::string fabric;                   ///< name of the description; empty: none
   std::vector<DeviceSnapshot> devices;  ///< by program, pid and id
   std::size_t others = 0;               ///< devices that this user may not ask
-  std::vector<Json> events;             ///< the newest, with "number", "device", "pid", "program"
+  std::vector<SlowPart> slow;
+  std::vector<Json> events;  ///< the newest, with "number", "device", "pid", "program"
 };
 
 // ---- from answers
@@ -85,6 +93,7 @@ void take_counters(DeviceSnapshot& device, const Json& counters);
 
 // ---- to the page
 
+[[nodiscard]] Json to_json(const SlowPart& part);
 /// As /api/snapshot has it (docs/serve.md). Paths are rows, whose columns "path_fields" names.
 [[nodiscard]] Json to_json(const HostSnapshot& host);
 

@@ -6,6 +6,7 @@ const kHistory = 60;       // samples of throughput
 const kWindow = 10;        // samples over which loss and load are counted
 const kMostEvents = 300;
 const kMostPeers = 512;
+const kMostSlow = 32;
 
 const num = x => (typeof x === 'number' && Number.isFinite(x) && x >= 0 ? x : 0);
 const str = x => (typeof x === 'string' ? x.slice(0, 300) : '');
@@ -32,6 +33,12 @@ function stateOf(path, plane, device) {
   if (!path.active) return 'backup';
   if (path.health === 'skip') return 'skip';
   return path.packets === 0 ? 'idle' : 'good';
+}
+
+/** What a host has found to be slow: {what, detail, alike}. */
+function slowOf(raw) {
+  const part = object(raw);
+  return {what: str(part.what), detail: str(part.detail), alike: list(part.alike).map(str)};
 }
 
 /** Counters of a path by name, from a row. */
@@ -72,6 +79,7 @@ export class Model {
       key: `${index}`, own: index === 0, at, name: str(raw.host) || at || 'unknown',
       problem: str(raw.problem), steer: raw.steer === true && index === 0, time: num(raw.time),
       fabric: str(raw.fabric), others: num(raw.others), devices: [],
+      slow: list(raw.slow).slice(0, kMostSlow).map(slowOf),
     };
     const fields = list(raw.path_fields).map(str);
     const fresh = this.#last.get(host.key) !== host.time;
@@ -168,6 +176,18 @@ export class Model {
   get devices() { return this.hosts.flatMap(host => host.devices); }
   get peers() { return this.devices.flatMap(device => device.peers); }
   get paths() { return this.peers.flatMap(peer => peer.paths); }
+
+  /** What is slow, by name: {what, detail, alike, hosts}, with what the first host says of it. */
+  get slow() {
+    const parts = new Map();
+    for (const host of this.hosts)
+      for (const part of host.slow) {
+        const known = parts.get(part.what) ?? {...part, hosts: new Set()};
+        parts.set(part.what, known);
+        known.hosts.add(host.name);
+      }
+    return [...parts.values()];
+  }
 }
 
 const sum = (items, field) => items.reduce((total, item) => total + item[field], 0);

@@ -51,6 +51,20 @@ function updatePart(row, part) {
   setAttribute(row, 'data-part', part.name);
 }
 
+function updateSlow() {
+  const slow = model.slow.filter(part => part.what);
+  byId('slow').hidden = slow.length === 0;
+  keyed(byId('slow').querySelector('tbody'), slow, part => part.what,
+        () => el('tr', {}, el('th', {scope: 'row'}), el('td', {class: 'wide'}), el('td')),
+        (row, part) => {
+          setText(row.children[0], part.what);
+          setText(row.children[1], part.detail + (part.alike.length === 0 ? '' :
+              `; it may be ${part.alike.join(' or ')} as well`));
+          setText(row.children[2], [...part.hosts].sort().join(', '));
+          setAttribute(row, 'data-part', part.what);
+        });
+}
+
 function updateFabric(parts) {
   byId('fabric').hidden = parts.length === 0;
   const known = model.hosts.some(host => host.fabric);
@@ -151,6 +165,7 @@ function render() {
   const parts = suspects(model.paths);
   updateVerdict();
   updateFabric(parts);
+  updateSlow();
   updateChips();
   keyed(byId('hosts'), model.hosts, host => host.key, createHost, updateHost);
   updateEvents();

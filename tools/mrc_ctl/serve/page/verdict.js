@@ -60,6 +60,7 @@ export function verdictOf(model) {
   const sentences = [
     ...planeSentences(answer),
     ...parts.map(partSentence),
+    ...model.slow.filter(part => part.what).slice(0, 1).map(part => `${part.what} is slow.`),
     ...(rest > 0 ? [`${plural(rest, 'path')} of ${tried} bad.`] : []),
     ...silentSentences(model.devices.filter(device => !device.up)),
     ...(silent > 0 ? [`${plural(silent, 'host')} can't be reached.`] : []),
