@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -44,7 +45,7 @@ class Connector {
   const std::shared_ptr<Nic> nic_;
   const std::shared_ptr<Context> context_;
   const Handle handle_;
-  mrc::Time asked_;
+  std::atomic<mrc::Time> asked_;  // read by threads with attempts of their own
   mrc::Time began_;
   mrc::Time refused_;       // first, while nobody has let us in since
   mrc::Time greeted_;       // first

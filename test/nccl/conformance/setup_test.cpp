@@ -81,6 +81,28 @@ TEST_CASE("Service threads of two ranks set up connections at once") {
   }
 }
 
+TEST_CASE("Service threads of two ranks connect at once") {
+  const Environment environment{kTwoPlanes};
+  for (const int version : few_versions()) {
+    CAPTURE(version);
+    Job job(version);
+    const auto set_up = [&](unsigned from) {
+      for (int round = 0; round < scaled(50); ++round) {
+        Setup setup;
+        setup.job = &job;
+        setup.from = from;
+        setup.to = 1 - from;
+        setup.listen();
+        for (int n = 0; n < 20 && !setup.connect(); ++n) {  // asks in vain: nobody accepts yet
+        }
+        setup.complete();
+        setup.close();
+      }
+    };
+    in_two_threads([&] { set_up(0); }, [&] { set_up(1); });
+  }
+}
+
 TEST_CASE("Connections are set up and closed while others carry traffic") {
   const Environment environment{kTwoPlanes};
   for (const int version : few_versions()) {
