@@ -50,7 +50,7 @@ set(MRC_TEST_WHERE
   "^process/srv6_slow"                                             long     -        -
   # A sanitized program is too slow to fill a fabric's links and for whole scenarios; its own memory
   # grows; some run scripts, or wait.
-  "^process/(decode|give_up|plot|serve_page|serve_verdict|sim|soak|srv6)"        check    -        -
+  "^process/(decode|give_up|plot|serve_(memory|page|verdict)|sim|soak|srv6)"     check    -        -
   # mrc_ctl again and again, which takes what its users say and asks their own processes.
   "^process/ctl"                                                   check    long     -
   "^nccl/srv6_"                                                    check    -        -

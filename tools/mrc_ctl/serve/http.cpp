@@ -3,7 +3,12 @@
 
 #include <fmt/format.h>
 #include <httplib.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -15,8 +20,96 @@ namespace mrc::ctl_tool {
 namespace {
 
 constexpr std::size_t kThreads = 16;
-constexpr std::size_t kLongestBody = 4096, kLongestPath = 256;
-constexpr std::size_t kLongestFetched = 32 << 20;
+constexpr std::size_t kLongestHead = 12 << 10, kLongestBody = 4096, kLongestPath = 256;
+constexpr Duration kStep = std::chrono::seconds(5);  ///< for a request, and parts of an answer
+constexpr Duration kLongestAnswer = std::chrono::seconds(30);
+
+/// A connection of which so many bytes are read, until so late. The library limits neither lines
+/// nor headers, and waits for each byte anew.
+class Connection : public httplib::Stream {
+ public:
+  Connection(int socket, std::size_t most, Duration patience)
+      : socket_(socket), left_(most), read_by_(monotonic_now() + patience) {}
+
+  ssize_t read(char* to, std::size_t size) override {
+    if (next_ == end_) {
+      const std::size_t most = std::min(left_, buffer_.size());
+      if (most == 0 || !ready(POLLIN, read_by_)) return -1;
+      const ssize_t n = ::recv(socket_, buffer_.data(), most, 0);
+      if (n <= 0) return n;
+      next_ = 0;
+      end_ = static_cast<std::size_t>(n);
+      left_ -= end_;
+    }
+    const std::size_t n = std::min(size, end_ - next_);
+    std::copy_n(buffer_.data() + next_, n, to);
+    next_ += n;
+    return static_cast<ssize_t>(n);
+  }
+  ssize_t write(const char* from, std::size_t size) override {
+    if (!is_writable()) return -1;
+    return ::send(socket_, from, size, MSG_NOSIGNAL);
+  }
+  [[nodiscard]] bool is_readable() const override {
+    return next_ != end_ || (left_ > 0 && ready(POLLIN, read_by_));
+  }
+  [[nodiscard]] bool is_writable() const override {
+    return ready(POLLOUT, std::min(monotonic_now() + kStep, write_by_));
+  }
+  void get_remote_ip_and_port(std::string& ip, int& port) const override {
+    ip.clear();
+    port = 0;
+  }
+  void get_local_ip_and_port(std::string& ip, int& port) const override {
+    get_remote_ip_and_port(ip, port);
+  }
+  [[nodiscard]] socket_t socket() const override { return socket_; }
+
+ private:
+  [[nodiscard]] bool ready(short what, Time by) const {
+    pollfd one{socket_, what, 0};
+    int n = -1;
+    do {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(by - monotonic_now());
+      if (left.count() <= 0) return false;
+      n = ::poll(&one, 1, static_cast<int>(left.count()));
+    } while (n < 0 && errno == EINTR);
+    return n == 1;
+  }
+
+  const int socket_;
+  std::size_t left_;
+  const Time read_by_, write_by_ = monotonic_now() + kLongestAnswer;
+  std::array<char, 4096> buffer_;
+  std::size_t next_ = 0, end_ = 0;  ///< of the buffer: what was not taken yet
+};
+
+class Server : public httplib::Server {
+  bool process_and_close_socket(socket_t socket) override {
+    Connection connection(socket, kLongestHead + kLongestBody, kStep);
+    bool closed = false;
+    const bool answered = process_request(connection, true, closed, nullptr);
+    ::shutdown(socket, SHUT_RDWR);
+    ::close(socket);
+    return answered;
+  }
+};
+
+class Client : public httplib::ClientImpl {
+ public:
+  Client(const HostPort& at, std::size_t most, Time end)
+      : ClientImpl(at.host, at.port), most_(most), end_(end) {}
+
+ private:
+  bool process_socket(const Socket& socket,
+                      std::function<bool(httplib::Stream&)> exchange) override {
+    Connection connection(socket.sock, most_, end_ - monotonic_now());
+    return exchange(connection);
+  }
+
+  const std::size_t most_;
+  const Time end_;
+};
 
 HttpRequest request_of(const httplib::Request& r) {
   return {r.method,
@@ -31,7 +124,14 @@ HttpRequest request_of(const httplib::Request& r) {
 void fill(httplib::Response& out, HttpResponse&& answer) {
   out.status = answer.status;
   for (const auto& [name, value] : answer.headers) out.set_header(name, value);
-  out.set_content(answer.body, answer.type);
+  if (answer.body.empty()) return out.set_content("", answer.type);
+  // Not copied, and not compressed, which takes as much memory again.
+  const auto whole = std::make_shared<const HttpResponse>(std::move(answer));
+  out.set_content_provider(
+      whole->body.size(), whole->type,
+      [whole](std::size_t offset, std::size_t length, httplib::DataSink& sink) {
+        return sink.write(whole->body.data() + offset, length);
+      });
 }
 
 /// Not SO_REUSEPORT, the library's default: two servers would share the port.
@@ -58,7 +158,7 @@ void set_options(socket_t socket) {
 }  // namespace
 
 struct HttpServer::Implementation {
-  httplib::Server server;
+  Server server;
   int port = 0;
   std::atomic<bool> ended{false};
   std::thread thread;
@@ -66,28 +166,25 @@ struct HttpServer::Implementation {
 
 HttpServer::HttpServer(const HostPort& at, Answer answer)
     : implementation_(std::make_unique<Implementation>()) {
-  using httplib::Request, httplib::Response, httplib::Server;
+  using httplib::Request, httplib::Response;
   Server& server = implementation_->server;
   server.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
-  server.set_keep_alive_max_count(1);
-  server.set_keep_alive_timeout(5);
-  server.set_read_timeout(5, 0);
-  server.set_write_timeout(5, 0);
   server.set_payload_max_length(kLongestBody);
   server.set_socket_options(set_options);
   const auto handle = [answer](const Request& request, Response& response) {
     fill(response, answer(request_of(request)));
   };
   server.set_pre_routing_handler([handle](const Request& request, Response& response) {
-    // A body without a length is not limited by the library.
-    if (request.path.size() > kLongestPath || request.has_header("Transfer-Encoding")) {
+    // The library unpacks 203 bytes to 500 MB.
+    if (request.path.size() > kLongestPath || request.has_header("Transfer-Encoding") ||
+        request.has_header("Content-Encoding")) {
       fill(response, {400, "text/plain; charset=utf-8", "not such a request\n", {}});
-      return Server::HandlerResponse::Handled;
+      return httplib::Server::HandlerResponse::Handled;
     }
     if (request.method != "GET" && request.method != "HEAD")
-      return Server::HandlerResponse::Unhandled;  // its body is to be read
+      return httplib::Server::HandlerResponse::Unhandled;  // its body is to be read
     handle(request, response);
-    return Server::HandlerResponse::Handled;
+    return httplib::Server::HandlerResponse::Handled;
   });
   server.Post(".*", handle).Put(".*", handle).Patch(".*", handle).Delete(".*", handle);
   server.Options(".*", handle);
@@ -118,30 +215,34 @@ std::uint16_t HttpServer::port() const {
   return static_cast<std::uint16_t>(implementation_->port);
 }
 
-Fetched http_get(const HostPort& at, const std::string& path, Duration patience) {
-  const auto limit = std::chrono::duration_cast<std::chrono::microseconds>(patience);
+Fetched http_get(const HostPort& at, const std::string& path, Duration patience, std::size_t most) {
   const Time end = monotonic_now() + patience;
-  httplib::Client client(at.host, at.port);
-  client.set_connection_timeout(limit);
-  client.set_read_timeout(limit);
-  client.set_write_timeout(limit);
+  Client client(at, kLongestHead + most, end);
+  client.set_connection_timeout(std::chrono::duration_cast<std::chrono::microseconds>(patience));
+  client.set_decompress(false);
   Fetched fetched;
+  fetched.body.reserve(most);  // a string that grows takes three times its size
+  bool too_long = false;
   const auto take = [&](const char* data, std::size_t size) {
-    if (fetched.body.size() + size > kLongestFetched || monotonic_now() > end) return false;
-    fetched.body.append(data, size);
-    return true;
+    too_long = fetched.body.size() + size > most;
+    if (!too_long) fetched.body.append(data, size);
+    return !too_long;
   };
   const httplib::Result result = client.Get(path, {{"Host", to_string(at)}}, take);
-  if (!result)
+  if (too_long)
+    fetched.problem = fmt::format("its answer is longer than {} KiB", most >> 10);
+  else if (!result)
     fetched.problem = result.error() == httplib::Error::Connection ||
                               result.error() == httplib::Error::ConnectionTimeout
                           ? "no `mrc_ctl serve` can be reached there"
-                          : "it does not answer in time";
+                      : monotonic_now() < end ? kNoServe
+                                              : "it does not answer in time";
   else if (result->status == 421)
     fetched.problem = fmt::format(
         "it does not go by the name {}: start it there with --allow-host {}", at.host, at.host);
   else if (result->status != 200)
     fetched.problem = fmt::format("it answers with HTTP status {}", result->status);
+  if (!fetched.problem.empty()) fetched.body = {};
   return fetched;
 }
 

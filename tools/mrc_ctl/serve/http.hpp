@@ -28,9 +28,11 @@ struct HttpResponse {
   std::string type = "text/plain; charset=utf-8";
   std::string body;
   std::vector<std::pair<std::string, std::string>> headers;
+  std::shared_ptr<void> held{};  ///< until the answer has been sent
 };
 
-/// Answers requests, from threads of its own. Connections end after one answer; requests are small.
+/// Answers requests, from threads of its own. Connections end after one answer; requests are small:
+/// no more than 16 KiB of one are read, for 5 seconds at most, and none that is encoded.
 class HttpServer {
  public:
   using Answer = std::function<HttpResponse(const HttpRequest&)>;
@@ -54,7 +56,11 @@ struct Fetched {
   std::string problem;  ///< empty: status 200
 };
 
-/// Of at most 32 MiB. Takes about that long at most.
-[[nodiscard]] Fetched http_get(const HostPort& at, const std::string& path, Duration patience);
+/// The problem of what is not HTTP, or not what was expected.
+inline constexpr const char* kNoServe = "what answers is no `mrc_ctl serve`";
+
+/// Takes at most that long, but for the name server, and memory for a body of `most` bytes.
+[[nodiscard]] Fetched http_get(const HostPort& at, const std::string& path, Duration patience,
+                               std::size_t most);
 
 }  // namespace mrc::ctl_tool

@@ -18,7 +18,7 @@ std::uint16_t HttpServer::port() const {
   return 0;
 }
 
-Fetched http_get(const HostPort&, const std::string&, Duration) {
+Fetched http_get(const HostPort&, const std::string&, Duration, std::size_t) {
   return {{}, "this mrc_ctl was built without cpp-httplib"};
 }
 

@@ -1,59 +1,78 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mrc_ctl/serve/peer_watch.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "mrc_ctl/devices.hpp"
 #include "mrc_ctl/serve/http.hpp"
+#include "mrc_ctl/views.hpp"
 
 namespace mrc::ctl_tool {
+namespace {
 
-Json checked_snapshot(const std::string& body) {
-  Json json = object_of(body, 12);
+constexpr std::size_t kMostOfAll = 6 << 20;
+constexpr int kDeepest = 12;
+constexpr const char* kSpace = " \t\r\n";
+
+}  // namespace
+
+bool is_snapshot(std::string_view body) {
+  if (body.substr(std::min(body.find_first_not_of(kSpace), body.size())).substr(0, 1) != "{")
+    return false;
+  bool too_deep = false;
+  // Only the outermost object is kept, with empty arrays.
+  const auto keep = [&too_deep](int depth, Json::parse_event_t, const Json&) {
+    too_deep = too_deep || depth > kDeepest;
+    return depth <= 1;
+  };
+  const Json json = Json::parse(body, keep, false);
+  if (too_deep || !json.is_object()) return false;
   const auto host = json.find("host"), devices = json.find("devices");
-  if (host == json.end() || !host->is_string()) return nullptr;
-  if (devices == json.end() || !devices->is_array()) return nullptr;
-  return json;
+  return host != json.end() && host->is_string() && devices != json.end() && devices->is_array();
 }
 
-PeerWatch::Peer::Peer(HostPort where, Duration most)
-    : at(std::move(where)), patience(most), errand([this] { fetch(); }) {}
+PeerWatch::Peer::Peer(HostPort where, Duration most, std::size_t bytes)
+    : at(std::move(where)), patience(most), share(bytes), errand([this] { fetch(); }) {}
 
 /// The errand: must not throw.
 void PeerWatch::Peer::fetch() try {
-  const Fetched answer = http_get(at, "/api/snapshot", patience);
-  Json snapshot = answer.problem.empty() ? checked_snapshot(answer.body) : Json();
+  Fetched answer = http_get(at, "/api/snapshot", patience, share);
+  if (answer.problem.empty() && !is_snapshot(answer.body)) answer = {{}, kNoServe};
+  answer.body.erase(answer.body.find_last_not_of(kSpace) + 1);
   const std::lock_guard lock(mutex);
-  problem = answer.problem;
-  if (problem.empty() && snapshot.is_null()) problem = "what answers is no `mrc_ctl serve`";
-  newest = std::move(snapshot);
+  problem = std::move(answer.problem);
+  newest = std::move(answer.body);
 } catch (const std::exception& error) {
   const std::lock_guard lock(mutex);
   problem = error.what();
-  newest = nullptr;
+  newest.clear();
 }
 
 PeerWatch::PeerWatch(std::vector<HostPort> peers, Duration patience) : patience_(patience) {
-  for (HostPort& at : peers) peers_.push_back(std::make_unique<Peer>(std::move(at), patience));
+  for (HostPort& at : peers)
+    peers_.push_back(std::make_unique<Peer>(std::move(at), patience, kMostOfAll / peers.size()));
 }
 
-std::vector<Json> PeerWatch::snapshots() {
+std::vector<std::string> PeerWatch::snapshots() {
   const std::lock_guard asking(asking_);
   for (auto& peer : peers_) (void)peer->errand.ask();
   const Time deadline = monotonic_now() + patience_;
-  std::vector<Json> all;
+  std::vector<std::string> all;
   for (auto& peer : peers_) {
     const bool done = peer->errand.done_by(peer->answers ? deadline : monotonic_now());
     const std::lock_guard lock(peer->mutex);
     if (!done && peer->answers) {
-      peer->newest = nullptr;
+      peer->newest.clear();
       peer->problem = "it does not answer in time";
     }
-    peer->answers = peer->newest.is_object();
-    Json entry = peer->answers ? peer->newest : Json::object();
-    if (!peer->problem.empty()) entry["problem"] = peer->problem;
-    entry["at"] = to_string(peer->at);
-    all.push_back(std::move(entry));
+    peer->answers = !peer->newest.empty();
+    Json ours = {{"at", to_string(peer->at)}};
+    if (!peer->problem.empty()) ours["problem"] = peer->problem;
+    // Behind its own fields, whatever they are: of two with one name the later one counts.
+    std::string& entry = all.emplace_back(peer->newest);
+    if (!entry.empty()) entry.back() = ',';
+    entry += json_text(ours, -1).substr(entry.empty() ? 0 : 1);
   }
   return all;
 }

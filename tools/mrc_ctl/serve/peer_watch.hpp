@@ -1,41 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "mrc/core/time.hpp"
 #include "mrc_ctl/serve/errand.hpp"
 #include "mrc_ctl/serve/host_port.hpp"
-#include "mrc_ctl/serve/snapshot.hpp"
 
 namespace mrc::ctl_tool {
 
-/// The body of an answer of another host's `mrc_ctl serve`, as far as it can be shown: an object
-/// with the fields "host" and "devices", not nested deeper than such an answer is. Null otherwise.
-[[nodiscard]] Json checked_snapshot(const std::string& body);
+/// Is this an answer of another host's `mrc_ctl serve`, as far as it can be shown: an object with
+/// the fields "host" and "devices", not nested deeper than such an answer is? Takes little memory.
+[[nodiscard]] bool is_snapshot(std::string_view body);
 
 /// Other hosts, by their `mrc_ctl serve`. Each is asked by a thread of its own. One that does not
-/// answer is waited for once, `patience` long, and then not again until it has answered. Any
-/// thread.
+/// answer is waited for once, `patience` long, and then not again until it has answered. What they
+/// answer may take 6 MiB together, each an even share. Any thread.
 class PeerWatch {
  public:
   PeerWatch(std::vector<HostPort> peers, Duration patience);
 
-  /// For each: its snapshot, or {"problem": why there is none}; with "at", as it was named.
-  [[nodiscard]] std::vector<Json> snapshots();
+  /// For each, as JSON: its snapshot, or {"problem": why there is none}; with "at", as it was
+  /// named.
+  [[nodiscard]] std::vector<std::string> snapshots();
 
  private:
   struct Peer {
-    Peer(HostPort where, Duration patience);
+    Peer(HostPort where, Duration patience, std::size_t share);
     void fetch();
 
     const HostPort at;
     const Duration patience;
+    const std::size_t share;
     std::mutex mutex;
-    Json newest;          ///< null: none
+    std::string newest;   ///< empty: none
     std::string problem;  ///< why there is none
     bool answers = true;  ///< the last time, or it was not asked yet; of the asking thread
     Errand errand;

@@ -2,6 +2,7 @@
 #include "mrc_ctl/serve/serve.hpp"
 
 #include <fmt/format.h>
+#include <malloc.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 
@@ -63,6 +64,9 @@ std::vector<HostPort> peers_of(const ServeOptions& o) {
 
 void run_serve(const Options& o) {
   const tools::HeldSignals signals;  // also in all threads
+  // What large answers took goes back to the system at once, and threads share memory.
+  (void)::mallopt(M_MMAP_THRESHOLD, 256 << 10);
+  (void)::mallopt(M_ARENA_MAX, 2);
   const HostPort at = *parse_host_port(o.serve.listen, kServePort);
   const bool makes_token = o.serve.steer && o.serve.token_file.empty();
   std::string token;

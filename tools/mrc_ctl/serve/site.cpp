@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
+#include <memory>
 #include <utility>
 
 #include "mrc/core/error.hpp"
@@ -18,6 +20,7 @@ namespace {
 constexpr const char* kPlainText = "text/plain; charset=utf-8";
 constexpr const char* kJson = "application/json";
 constexpr const char* kChangePlane = "/api/plane";
+constexpr auto kWaitForReaders = std::chrono::seconds(5);
 
 std::string lower(std::string text) {
   for (char& c : text)
@@ -104,18 +107,31 @@ HttpResponse Site::get(const HttpRequest& request) {
             metrics_text(*host_.snapshot(), path_metrics_),
             {}};
   if (request.path == "/api/snapshot") return json_response(to_json(*host_.snapshot()));
-  if (request.path == "/api/hosts") {
-    Json hosts = Json::array();
-    hosts.push_back(to_json(*host_.snapshot()));
-    for (Json& peer : peers_.snapshots()) hosts.push_back(std::move(peer));
-    return json_response({{"hosts", std::move(hosts)}});
-  }
+  if (request.path == "/api/hosts") return get_hosts();
   std::uint64_t since = 0;
   const char* end = request.since.data() + request.since.size();
   const auto [last, error] = std::from_chars(request.since.data(), end, since);
   if (!request.since.empty() && (error != std::errc() || last != end))
     return refusal(400, "since must be the number of an event");
   return json_response(host_.events_since(since));
+}
+
+/// Answers with what others have sent, to slow readers, are large: a few at a time.
+HttpResponse Site::get_hosts() {
+  if (!large_answers_.try_acquire_for(kWaitForReaders))
+    return refusal(503, "too many readers of all hosts are slow; try again");
+  const std::shared_ptr<void> held(
+      &large_answers_, [](void* semaphore) { static_cast<LargeAnswers*>(semaphore)->release(); });
+  const std::vector<std::string> peers = peers_.snapshots();
+  HttpResponse response = json_response({{"hosts", Json::array({to_json(*host_.snapshot())})}});
+  response.body.erase(response.body.rfind(']'));
+  std::size_t size = response.body.size() + sizeof "]}\n";
+  for (const std::string& peer : peers) size += 1 + peer.size();
+  response.body.reserve(size);
+  for (const std::string& peer : peers) response.body.append(",").append(peer);
+  response.body += "]}\n";
+  response.held = held;
+  return response;
 }
 
 HttpResponse Site::change_plane(const HttpRequest& request) {

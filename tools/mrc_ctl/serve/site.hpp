@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <semaphore>
 #include <set>
 #include <string>
 #include <string_view>
@@ -47,7 +48,10 @@ class Site {
   [[nodiscard]] HttpResponse answer(const HttpRequest& request);
 
  private:
+  using LargeAnswers = std::counting_semaphore<3>;
+
   [[nodiscard]] HttpResponse get(const HttpRequest& request);
+  [[nodiscard]] HttpResponse get_hosts();
   [[nodiscard]] HttpResponse change_plane(const HttpRequest& request);
 
   HostWatch& host_;
@@ -55,6 +59,7 @@ class Site {
   const AllowedHosts hosts_;
   const bool path_metrics_;
   const std::string token_;
+  LargeAnswers large_answers_{LargeAnswers::max()};
 };
 
 }  // namespace mrc::ctl_tool
