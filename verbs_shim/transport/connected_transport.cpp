@@ -130,14 +130,25 @@ void ConnectedTransport::to_rtr(const ibv_qp_attr& a) {
   queue_pair_->modify(change);
 }
 
-/// More retries than the program asks for, so that a silent peer has at least this time. Timeouts
-/// that double end at a second if that will do, so that a peer that returns is noticed soon.
+/// When a queue pair gives up a silent peer, with so many retries that double.
+mrc::Duration give_up_time(const mrc::RtsAttributes& rts, unsigned retries, unsigned longest) {
+  return mrc::reliability::give_up_time({*rts.timeout, *rts.retry_linear, retries, longest},
+                                        mrc::Duration(0));
+}
+
+/// As late as this, and no later.
+void lengthen_within(mrc::RtsAttributes& rts, mrc::Duration most) {
+  constexpr unsigned longest = mrc::reliability::kMaxTimeoutExponent;
+  while (give_up_time(rts, *rts.retry_exponential + 1u, longest) <= most) ++*rts.retry_exponential;
+}
+
+/// As late as this, or later. Timeouts that double end at a second if that will do, so that a peer
+/// that returns is noticed soon.
 void lengthen(mrc::RtsAttributes& rts, mrc::Duration at_least) {
   using namespace mrc::reliability;
   for (unsigned longest = 20; longest <= kMaxTimeoutExponent; ++longest) {
-    for (unsigned retries = 0; retries < kRetryForever; ++retries) {
-      const RetryCounter counter(*rts.timeout, *rts.retry_linear, retries, longest);
-      if (give_up_time(counter, mrc::Duration(0)) < at_least) continue;
+    for (unsigned retries = *rts.retry_exponential; retries < kRetryForever; ++retries) {
+      if (give_up_time(rts, retries, longest) < at_least) continue;
       rts.retry_exponential = static_cast<std::uint8_t>(retries);
       rts.max_timeout = static_cast<std::uint8_t>(longest);
       return;
@@ -145,9 +156,13 @@ void lengthen(mrc::RtsAttributes& rts, mrc::Duration at_least) {
   }
 }
 
-/// Verbs counts time in 4.096 us x 2^n, the device in 1.024 us x 2^n. 0 is for ever.
+/// Verbs counts time in 4.096 us x 2^n, the device in 1.024 us x 2^n. 0 is for ever. The
+/// specification allows timeouts to be noticed up to four times as late (IBTA 1.4, 9.7.6.1.3). Of
+/// that, short ones get what a peer may need that shares its processors and does not run.
 void ConnectedTransport::to_rts(const ibv_qp_attr& a) {
   constexpr std::uint8_t kMostTimeout = 24, kForEver = 25;
+  constexpr int kMostLateness = 4;
+  constexpr mrc::Duration kStoppedPeer = std::chrono::seconds(2);
   mrc::QpChange change;
   change.state = mrc::QpState::rts;
   change.rts.send_psn = mrc::Psn{a.sq_psn};
@@ -156,9 +171,12 @@ void ConnectedTransport::to_rts(const ibv_qp_attr& a) {
     change.rts.retry_exponential = a.timeout == 0 ? kForEver : std::uint8_t{0};
     change.rts.max_rd_atomic = a.max_rd_atomic;
     change.rts.rnr_retry = a.rnr_retry;
-    if (a.timeout != 0)
+    if (a.timeout != 0) {
       change.rts.timeout = static_cast<std::uint8_t>(std::min<int>(a.timeout + 2, kMostTimeout));
-    if (a.timeout != 0 && min_timeout_ > mrc::Duration(0)) lengthen(change.rts, min_timeout_);
+      const mrc::Duration own = give_up_time(change.rts, 0, kMostTimeout);
+      lengthen_within(change.rts, std::min(kMostLateness * own, std::max(own, kStoppedPeer)));
+      if (min_timeout_ > mrc::Duration(0)) lengthen(change.rts, min_timeout_);
+    }
   }
   queue_pair_->modify(change);
 }
