@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "mrc/core/random.hpp"
 #include "mrc/path/piece_trials.hpp"
 
 namespace mrc::path::piece_trials_test {
@@ -30,7 +31,8 @@ struct Rig {
       ++rounds;
       const Time asked = now;
       const auto answer = [&](bool sent, Piece piece) {
-        if (sent && arrive.count(piece) != 0) trials.on_answer(kPlane, piece, asked, now);
+        if (sent && arrive.count(piece) != 0 && random.below(100) < answered)
+          trials.on_answer(kPlane, piece, asked, now);
       };
       answer(probes->equal, Piece::equal);
       answer(probes->shorter_end, Piece::shorter_end);
@@ -44,6 +46,8 @@ struct Rig {
   Time now{1s};
   PlaneMask full_size = ~PlaneMask{0};
   std::set<Piece> arrive{Piece::single, Piece::equal, Piece::shorter_end};
+  unsigned answered = 100;  ///< of 100 that arrive
+  Random random{1};
 };
 
 TEST_CASE("piece trials: pieces that arrive are tried once with small packets, then after losses") {
@@ -68,7 +72,7 @@ TEST_CASE("piece trials: pieces that arrive are tried once with small packets, t
   CHECK(rounds <= 101);  // ten in a second
 }
 
-TEST_CASE("piece trials: pieces that vanish beside single packets are found in five rounds") {
+TEST_CASE("piece trials: pieces that vanish beside single packets are found in eight rounds") {
   for (const Piece gone : {Piece::equal, Piece::shorter_end}) {
     Rig rig;
     rig.arrive.erase(gone);
@@ -105,6 +109,29 @@ TEST_CASE("piece trials: silence shows nothing, nor do single packets of an earl
     rig.now = rig.trials.next_probe() == kNever ? rig.now : rig.trials.next_probe();
   }
   CHECK(rig.trials.singly() == 0);
+}
+
+TEST_CASE("piece trials: where most packets are lost, pieces do not stand out") {
+  Rig rig;
+  for (const unsigned answered : {2u, 10u, 20u, 30u, 50u}) {
+    CAPTURE(answered);
+    rig.answered = answered;
+    for (int i = 0; i < 2000; ++i) {
+      rig.now += 1s;
+      (void)rig.trials.on_loss(kPlane, rig.now);
+      CHECK(rig.run(10s) <= PieceTrials::kMostRounds);
+      REQUIRE(rig.trials.singly() == 0);
+    }
+  }
+  // Those that vanish do, where a fifth of all is lost.
+  rig.answered = 80;
+  rig.arrive.erase(Piece::equal);
+  for (int i = 0; i < 10 && rig.trials.singly() == 0; ++i) {
+    rig.now += 1s;
+    (void)rig.trials.on_loss(kPlane, rig.now);
+    (void)rig.run(10s);
+  }
+  CHECK(rig.trials.singly() != 0);
 }
 
 TEST_CASE("piece trials: planes without segmentation, or out of use, are left alone") {

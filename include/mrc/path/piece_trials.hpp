@@ -28,8 +28,10 @@ enum class Piece : std::uint8_t {
 /// packets are lost in it, or the peer sends again what had arrived, with those of full size.
 /// Rounds of probes decide: pieces of both kinds, and a single packet of the same size on the same
 /// path. kRounds rounds in which the single one was answered, and of one kind never any packet,
-/// show that such pieces vanish. One answer to each kind ends the trial: a queue that overflows
-/// takes the ends of pieces, or whatever comes. Rounds in which nothing is answered show nothing.
+/// show that such pieces vanish; each in which that was lost, too, asks for kPerLoss more. One
+/// answer to each kind ends the trial: a queue that overflows takes the ends of pieces, or whatever
+/// comes. So do kMostRounds without a verdict: where most packets are lost (a firewall that tracks
+/// no more connections), those of pieces are.
 ///
 /// Planes in which pieces vanish are tried again every kRetry.
 ///
@@ -37,7 +39,11 @@ enum class Piece : std::uint8_t {
 class PieceTrials {
  public:
   /// Rounds that decide.
-  static constexpr std::uint8_t kRounds = 5;
+  static constexpr std::uint8_t kRounds = 8;
+  /// So many more for each in which the single packet was not answered.
+  static constexpr std::uint8_t kPerLoss = 3;
+  /// Rounds after which a trial ends.
+  static constexpr std::uint8_t kMostRounds = 40;
   /// Silent rounds in a row after which a trial ends.
   static constexpr std::uint8_t kSilentRounds = 10;
   /// Shortest time of a round, whatever the round-trip time.
@@ -136,6 +142,7 @@ class PieceTrials {
     std::array<std::uint8_t, 2> rounds{};  ///< in which only the single packet was answered
     std::uint8_t unproved = 0;             ///< kinds of which nothing was answered
     std::uint8_t silent_rounds = 0;        ///< in a row
+    std::uint8_t losses = 0, judged = 0;   ///< rounds without the single one, all
     bool thorough = false;                 ///< with probes of full size
     bool pending = false, single_answered = false;  ///< of the present round
   };
@@ -156,19 +163,18 @@ class PieceTrials {
   /// A round is over. True if that ends the trial.
   bool judge(Plane plane, Time now) noexcept {
     Trial& t = trials_[plane];
-    if (!t.single_answered) {
-      if (++t.silent_rounds < kSilentRounds) return false;
-      end(plane, now);
-      return true;
+    const bool answered = t.single_answered;
+    t.silent_rounds = answered ? std::uint8_t{0} : static_cast<std::uint8_t>(t.silent_rounds + 1);
+    if (!answered) ++t.losses;
+    bool over = t.silent_rounds >= kSilentRounds || ++t.judged >= kMostRounds;
+    for (const Piece piece : {Piece::equal, Piece::shorter_end}) {
+      if (!answered || (t.unproved & bit(piece)) == 0) continue;
+      if (++t.rounds[bit(piece) - 1u] < kRounds + kPerLoss * t.losses) continue;
+      singly_ |= plane_bit(plane);
+      over = true;
     }
-    t.silent_rounds = 0;
-    bool vanish = false;
-    for (const Piece piece : {Piece::equal, Piece::shorter_end})
-      if ((t.unproved & bit(piece)) != 0) vanish = ++t.rounds[bit(piece) - 1u] >= kRounds || vanish;
-    if (!vanish) return false;
-    singly_ |= plane_bit(plane);
-    end(plane, now);
-    return true;
+    if (over) end(plane, now);
+    return over;
   }
   void prove(Plane plane, Time now) noexcept {
     singly_ &= ~plane_bit(plane);
