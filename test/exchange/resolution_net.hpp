@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -106,6 +107,7 @@ class ResolutionNet {
 
   void run(Duration time) {
     const Time end = now + time;
+    if (period.count() > 0) return run_in_turns(end);
     for (;;) {
       for (unsigned i = 0; i < list.size(); ++i) flush(i);
       Time next = flying_.empty() ? kNever : flying_.top().when;
@@ -127,6 +129,9 @@ class ResolutionNet {
   Random random;
   double loss = 0, duplicate = 0;
   Duration jitter{};
+  /// Not 0: devices run only once in so long, each at another time, and take in 256 messages then,
+  /// of 4,096 that their sockets hold.
+  Duration period{};
   std::vector<std::unique_ptr<Device>> list;
   std::set<unsigned> deaf;  ///< devices that do not hear
   /// Sees each message: from, to, step, size.
@@ -143,6 +148,21 @@ class ResolutionNet {
       return when != o.when ? when > o.when : number > o.number;
     }
   };
+  void run_in_turns(Time end) {
+    const auto devices = static_cast<unsigned>(list.size());
+    std::vector<std::deque<ResolutionMessage>> sockets(devices);
+    for (unsigned i = 0; now < end; i = (i + 1) % devices) {
+      now += period / devices;
+      for (; !flying_.empty() && flying_.top().when <= now; flying_.pop()) {
+        auto& socket = sockets[flying_.top().to];
+        if (socket.size() < 4096) socket.push_back(flying_.top().message);
+      }
+      for (int n = 0; n < 256 && !sockets[i].empty(); ++n, sockets[i].pop_front())
+        list[i]->resolution.on_message(now, sockets[i].front());
+      list[i]->resolution.on_time(now);
+      flush(i);
+    }
+  }
   void flush(unsigned from) {
     ResolutionMessage m;
     while (list[from]->resolution.poll_message(m)) {

@@ -53,7 +53,7 @@ TEST_CASE("resolution: hellos to a peer that is not ready count up, and so do of
     (step == wire::ResolutionStep::hello ? hellos : offers).push_back(m.attempt);
   };
   net[0].connect(kA, net[1], kB);
-  net.run(5s);
+  net.run(30s);
   for (const std::vector<unsigned>* attempts : {&hellos, &offers}) {
     REQUIRE(attempts->size() > 8);
     for (unsigned i = 0; i < attempts->size(); ++i) CHECK((*attempts)[i] == i);
@@ -140,6 +140,33 @@ TEST_CASE("resolution: thousands of queue pairs at once, none is taken for a str
   CHECK(net[0].silent.empty());
   CHECK(net[1].silent.empty());
   CHECK(net[0].refused.empty());
+}
+
+TEST_CASE("resolution: a thousand queue pairs of hosts that hardly run, one after the other") {
+  for (const auto period : {10ms, 100ms, 400ms}) {
+    CAPTURE(period.count());
+    Net net(4);
+    net.period = period;
+    constexpr std::uint32_t kPairs = 1000;
+    const auto qpn = [](unsigned side, std::uint32_t i) {
+      return Qpn{0x1000 + side * 0x10000 + i};
+    };
+    for (std::uint32_t i = 0; i < kPairs; ++i) net[1].own[value(qpn(1, i))] = {};  // not ready
+    for (unsigned side : {0u, 1u}) {
+      for (std::uint32_t i = 0; i < kPairs; ++i) {
+        net[side].connect(qpn(side, i), net[1 - side], qpn(1 - side, i));
+        net[side].own[value(qpn(side, i))].waited_for = true;
+      }
+      net.run(2s);
+    }
+    net.run(30s);
+    CHECK(net.sent < 20 * kPairs);
+    for (unsigned side : {0u, 1u}) {
+      CHECK(net[side].resolved.size() == kPairs);
+      CHECK(net[side].silent.empty());
+      CHECK(net[side].refused.empty());
+    }
+  }
 }
 
 TEST_CASE(

@@ -117,7 +117,8 @@ struct ResolutionOptions {
 /// A's nonce is random. B's is a keyed hash of A's nonce, address and queue pairs, so B proves that
 /// A receives at its address before it stores anything, and no message is answered by a larger one.
 /// Lost messages are sent again; B answers "not ready" until its own queue pair has A as its
-/// destination, and then asks A as well, so it does not matter who is first.
+/// destination, and then asks A as well, so it does not matter who is first, and A, once told so,
+/// asks it a few times a second only.
 ///
 /// Methods: inputs start(), stop(), on_message(), on_time(); outputs poll_message(),
 /// next_deadline(), and the calls of ResolutionHost. Set-up path: allocates, and never throws
@@ -178,12 +179,14 @@ class Resolution {
     Time silent_since{};                ///< nobody has answered, while this side could ask
     Time next{};                        ///< when to send again
     unsigned tries = 0;                 ///< messages since the last answer
-    unsigned hellos = 0;    ///< sent; count apart, or hellos would keep to the same few planes
-    unsigned offers = 0;    ///< likewise
-    bool answered = false;  ///< by the device asked: so it knows resolution
-    bool silent = false;    ///< on_silence() was called
+    unsigned hellos = 0;     ///< sent; count apart, or hellos would keep to the same few planes
+    unsigned offers = 0;     ///< likewise
+    unsigned not_ready = 0;  ///< answers that said so
+    bool answered = false;   ///< by the device asked: so it knows resolution
+    bool silent = false;     ///< on_silence() was called
   };
 
+  [[nodiscard]] Duration spread(Duration wait) noexcept;
   void send(Time now, Asked& asked);
   static void write_hello(ResolutionMessage& message, std::uint64_t nonce, Qpn own, Qpn qpn);
   [[nodiscard]] bool silent(Time now, const Asked& asked) const noexcept;

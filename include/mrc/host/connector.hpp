@@ -113,6 +113,7 @@ class Connector final : private ResolutionHost {
   [[nodiscard]] ConnectionInfo plain_peer(const Destination& destination) const;
   void attach(Time now, Qpn qpn, Entry& entry, const ConnectionInfo& peer);
   void fail(Qpn qpn, const std::string& why);
+  void send_all(Time now);
   void send(Time now, ResolutionMessage& message);
   void send_over(Time now, ResolutionMessage& message, const Contact& way);
   void log_floods(Time now);

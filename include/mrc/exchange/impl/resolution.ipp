@@ -17,8 +17,8 @@ inline constexpr Duration kResolutionEpoch = std::chrono::seconds(4);
 /// Messages that wait to be sent, most.
 inline constexpr std::size_t kResolutionBacklog = 256;
 
-/// Between the questions of many queue pairs, so that no device is asked more often than it answers
-/// (AnswerLimits).
+/// Between the repeated questions of many queue pairs, so that no device is asked more often than
+/// it answers (AnswerLimits): many that begin at once are not answered at once.
 inline constexpr Duration kResolutionInterval = std::chrono::microseconds(100);
 /// Ways over which one hello goes, most.
 inline constexpr unsigned kWaysAtOnce = 3;
@@ -77,16 +77,20 @@ MRC_SETUP std::uint64_t Resolution::secret(std::uint64_t number) const noexcept 
   return siphash(options_.key, input) | 1;
 }
 
+/// Up to a quarter more, so that many that began together do not stay together.
+MRC_SETUP Duration Resolution::spread(Duration wait) noexcept {
+  return wait + Duration{spread_.below(static_cast<std::uint32_t>(wait.count() / 4))};
+}
+
 /// A hello, or the offer if there is a challenge. Due again after a while.
 MRC_SETUP void Resolution::send(Time now, Asked& asked) {
   const bool slow = asked.silent || now - asked.silent_since >= options_.patience;
-  const Duration longest =
-      std::max<Duration>(options_.longest_retry, detail::kResolutionInterval * asked_.size());
-  const Duration wait =
-      slow ? std::max(options_.slow_retry, longest)
-           : std::min(longest, options_.first_retry * (1 << std::min(asked.tries, 16u)));
-  // Up to a quarter more, so that many that began together do not stay together.
-  asked.next = now + wait + Duration{spread_.below(static_cast<std::uint32_t>(wait.count() / 4))};
+  const Duration shortest = detail::kResolutionInterval * asked_.size();
+  const Duration longest = std::max(options_.longest_retry, shortest);
+  const Duration wait = slow ? std::max(options_.slow_retry, longest)
+                             : std::clamp(options_.first_retry * (1 << std::min(asked.tries, 16u)),
+                                          shortest, longest);
+  asked.next = now + spread(wait);
   if (out_.size() >= detail::kResolutionBacklog) return;  // counts as not tried
   ++asked.tries;
   const auto own = asked.their_nonce != 0 ? host_.find(asked.qpn) : std::nullopt;
@@ -391,7 +395,12 @@ MRC_SETUP void Resolution::on_answer(Time now, const ResolutionMessage& message,
     return;
   }
   note_answer(now, *asked, in.header.address);
-  if (in.header.info_length == 0) return;  // not ready: asked again when it is due
+  if (in.header.info_length == 0) {
+    // Not ready. It asks when it is: nobody is in a hurry.
+    const Duration wait = options_.longest_retry * (1 << std::min(asked->not_ready++, 16u));
+    asked->next = now + spread(std::min(wait, options_.slow_retry));
+    return;
+  }
   const Qpn qpn = asked->qpn;
   const Destination expected = asked->destination;
   std::string why = "its answer names another queue pair";

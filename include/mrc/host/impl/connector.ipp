@@ -73,14 +73,19 @@ MRC_SETUP void Connector::work(Time now) noexcept try {
     message.size = input.size;
     message.bytes = input.bytes;
     if (!filter_.refuses(message.sender())) resolution_.on_message(now, message);
+    send_all(now);  // at once: only so many answers may wait
   }
   if (resolution_.refused() != refused_logged_) log_floods(now);
   if (resolution_.next_deadline() > now) return;
   resolution_.on_time(now);
-  ResolutionMessage message;
-  while (resolution_.poll_message(message)) send(now, message);
+  send_all(now);
 } catch (const std::exception& error) {  // out of memory: messages are lost, and sent again
   log_.warn(std::string("connecting by GID: ") + error.what());
+}
+
+MRC_SETUP void Connector::send_all(Time now) {
+  ResolutionMessage message;
+  while (resolution_.poll_message(message)) send(now, message);
 }
 
 /// At most once in ten seconds.

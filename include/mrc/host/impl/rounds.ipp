@@ -121,8 +121,10 @@ MRC_DECL bool Rounds::receive(Time now) noexcept {
     look_for_quota(now);
   const bool paused = pause > kPause;
   bool any = receive_once(now);
-  for (unsigned n = 0; paused && more_waits_ && n < kReadsAfterPause; ++n)
+  for (unsigned n = 0; paused && more_waits_ && n < kReadsAfterPause; ++n) {
+    if (engine_.has_resolution()) connector_.work(now);  // it keeps but so many
     any = receive_once(now) || any;
+  }
   return any;
 }
 
