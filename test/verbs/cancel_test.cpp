@@ -76,7 +76,9 @@ TEST_CASE("cancelling a thread: verbs calls do their work, and it ends later") {
       }
       CHECK(ibv_destroy_comp_channel(channel) == 0);
     }  // closes the device, after those that linger
-    CHECK(ibv_get_device_guid(ibv_get_device_list(nullptr)[0]) != 0);
+    ibv_device** list = ibv_get_device_list(nullptr);
+    CHECK(ibv_get_device_guid(list[0]) != 0);
+    ibv_free_device_list(list);
     done = true;
     ::pthread_testcancel();
   };
