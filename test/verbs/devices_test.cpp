@@ -128,20 +128,22 @@ TEST_CASE("verbs devices: GID and P_Key") {
   CHECK(ibv_query_pkey(program.context, 1, 1, &pkey) == -1);
 
   // The ports that ibv_query_port() knows have the same: one for each of the two planes.
-  const auto query_gid_type = reinterpret_cast<int (*)(ibv_context*, std::uint8_t, unsigned, int*)>(
-      ::dlvsym(RTLD_DEFAULT, "ibv_query_gid_type", "IBVERBS_PRIVATE_34"));
+  const auto query_gid_type =
+      reinterpret_cast<int (*)(ibv_context*, std::uint8_t, unsigned, unsigned*)>(
+          ::dlvsym(RTLD_DEFAULT, "ibv_query_gid_type", "IBVERBS_PRIVATE_34"));
   REQUIRE((query_gid_type != nullptr));
-  int type = 0;
   for (const std::uint8_t port : {std::uint8_t{0}, std::uint8_t{2}, std::uint8_t{3}}) {
     CAPTURE(int{port});
     const bool there = port == 2;
     gid = {};
     pkey = 0;
+    unsigned type = 0;
     CHECK(ibv_query_gid(program.context, port, 0, &gid) == (there ? 0 : -1));
     CHECK((std::memcmp(gid.raw, loopback.data(), 16) == 0) == there);
     CHECK(ibv_query_gid_ex(program.context, port, 0, &entry, 0) == (there ? 0 : EINVAL));
     CHECK((entry.port_num == port) == there);
     CHECK(query_gid_type(program.context, port, 0, &type) == (there ? 0 : -1));
+    CHECK(type == (there ? 1u : 0u));
     CHECK(ibv_query_pkey(program.context, port, 0, &pkey) == (there ? 0 : -1));
     CHECK(ibv_get_pkey_index(program.context, port, 0xFFFF) == (there ? 0 : -1));
   }
