@@ -113,6 +113,29 @@ TEST_CASE("as verbs: a queue pair in ERR flushes what is posted, in order") {
   CHECK(s.transmit().empty());
 }
 
+TEST_CASE("as verbs: a request that is posted after a failure is not at fault") {
+  SingleSetup holds = setup();
+  holds.options.holding_planes = 0xF;
+  holds.options.held_copies = 100;
+  for (const bool posted : {false, true}) {
+    CAPTURE(posted);
+    Single s(holds);
+    if (posted) REQUIRE(s.post({.id = 1}) == Errc::ok);
+    const SentList sent = data_of(s.transmit());
+    REQUIRE(s.engine.fail(s.qpn, QpErrorCause::retry_exhausted) == Errc::ok);
+    REQUIRE(s.post({.id = 2}) == Errc::ok);
+    for (const Sent& packet : sent) {
+      CHECK(s.sends().empty());  // the port still reads the one at fault
+      s.engine.on_released({&packet.copy, 1});
+    }
+    const auto done = s.sends();
+    REQUIRE(done.size() == (posted ? 2 : 1));
+    if (posted) CHECK(done[0].status == WcStatus::retry_exc_err);
+    CHECK(done.back().wr_id == 2);
+    CHECK(done.back().status == WcStatus::wr_flush_err);
+  }
+}
+
 TEST_CASE("as verbs: what is posted in ERR raises the event of an armed queue, once") {
   Single s(setup());
   REQUIRE(s.engine.to_error(s.qpn) == Errc::ok);

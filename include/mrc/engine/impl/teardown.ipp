@@ -46,7 +46,8 @@ MRC_DECL void Teardown::fail(QueuePairState& qp, QpErrorCause cause, WcStatus st
 
 MRC_DECL void Teardown::flush(QueuePairState& qp, WcStatus status,
                               std::optional<std::uint32_t> position) noexcept {
-  qp.tx.failed = position;
+  // If nothing was posted, what is posted later is not at fault.
+  qp.tx.failed = position == qp.tx.queue.posted() ? std::nullopt : position;
   qp.tx.failed_status = status;
   ctx_.retire(qp);
   // The receive that was too short is the oldest one.
