@@ -45,7 +45,6 @@ struct QpInfo {
   QpCapacity capacity{};                    ///< sizes of its queues
   QpAttributes attributes{};                ///< in force now
   bool signal_all = false;                  ///< as created
-  bool as_verbs = false;                    ///< as created
   std::uint32_t sends = 0;                  ///< slots of the send queue that are not free
   std::optional<SrqId> srq{};               ///< its shared receive queue, if it has one
   Psn send_psn;                             ///< first PSN that it sends, given or not

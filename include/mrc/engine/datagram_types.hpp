@@ -90,7 +90,6 @@ struct DatagramInfo {
   std::uint32_t q_key = 0;                  ///< that datagrams to it must carry
   Psn send_psn;                             ///< of the first datagram that it sends or has sent
   bool signal_all = false;                  ///< as created
-  bool as_verbs = false;                    ///< as created
   std::uint32_t sends = 0;                  ///< slots of the send queue that are not free
   std::optional<SrqId> srq{};               ///< its shared receive queue, if it has one
   DatagramStats stats{};                    ///< counters since it was created

@@ -253,7 +253,6 @@ MRC_SETUP QpInfo Lane::query(Qpn qpn) {
   info.capacity = qp->init.capacity;
   info.attributes = qp->attributes;
   info.signal_all = qp->init.signal_all;
-  info.as_verbs = qp->init.as_verbs;
   info.sends = qp->tx.queue.taken();
   if (qp->init.srq) info.srq = device_srq(index_, *qp->init.srq);
   info.send_psn = qp->start_psn;

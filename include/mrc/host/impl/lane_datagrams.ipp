@@ -30,7 +30,6 @@ MRC_SETUP DatagramInfo Lane::query_datagram_qp(Qpn qpn) {
   info.q_key = qp->q_key;
   info.send_psn = qp->first_psn + static_cast<std::int32_t>(qp->queue.posted() & 0xFFFFFF);
   info.signal_all = qp->init.signal_all;
-  info.as_verbs = qp->init.as_verbs;
   info.sends = qp->queue.taken();
   if (qp->init.srq) info.srq = device_srq(index_, *qp->init.srq);
   info.stats = qp->stats;
