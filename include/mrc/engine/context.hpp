@@ -156,10 +156,11 @@ struct Context {
   /// Completes a request. False: the completion queue has no room for it. `as_verbs`: of such a
   /// queue pair, whose slot is free now if nobody can poll the completion.
   bool complete(CqId cq, const Completion& c, bool as_verbs) noexcept;
-  /// Completes the oldest receive request of a queue, which no longer uses its memory. `keep_slot`:
-  /// its slot is free when the completion was polled.
-  bool complete_receive(ReceiveQueue& receives, CqId cq, const Completion& c, bool as_verbs,
-                        bool keep_slot) noexcept;
+  /// Completes the oldest receive request of a queue pair, which no longer uses its memory. False:
+  /// as complete().
+  bool complete_receive(QueuePairState& qp, const Completion& c) noexcept;
+  /// The same for datagrams; `receives`: the queue pair's own queue, or the shared one.
+  bool complete_receive(DatagramState& qp, ReceiveQueue& receives, const Completion& c) noexcept;
   /// A completion was polled, or never will be: frees the slots that this frees, of a queue pair
   /// that is as in verbs.
   void on_polled(const Completion& c) noexcept;

@@ -58,11 +58,18 @@ MRC_DECL bool Context::complete(CqId cq, const Completion& c, bool as_verbs) noe
   return room;
 }
 
-MRC_DECL bool Context::complete_receive(ReceiveQueue& receives, CqId cq, const Completion& c,
-                                        bool as_verbs, bool keep_slot) noexcept {
+/// One that came from a shared queue has kept its slot there since it was taken.
+MRC_DECL bool Context::complete_receive(QueuePairState& qp, const Completion& c) noexcept {
+  release_receive(qp.rx.receives);
+  if (qp.init.as_verbs && !qp.init.srq) qp.rx.receives.keep_slot();
+  return complete(qp.init.receive_cq, c, qp.init.as_verbs);
+}
+
+MRC_DECL bool Context::complete_receive(DatagramState& qp, ReceiveQueue& receives,
+                                        const Completion& c) noexcept {
   release_receive(receives);
-  if (keep_slot) receives.keep_slot();
-  return complete(cq, c, as_verbs);
+  if (qp.init.as_verbs) receives.keep_slot();
+  return complete(qp.init.receive_cq, c, qp.init.as_verbs);
 }
 
 MRC_DECL void Context::on_polled(const Completion& c) noexcept {

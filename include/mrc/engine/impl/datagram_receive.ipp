@@ -93,8 +93,7 @@ MRC_DECL void DatagramService::on_datagram(const wire::RxPacket& packet) noexcep
   c.qpn = qp->qpn;
   c.opcode = WcOpcode::recv;
   const auto complete = [&] {
-    const bool as_verbs = qp->init.as_verbs;
-    ctx_.complete_receive(receives, qp->init.receive_cq, c, as_verbs, as_verbs);
+    ctx_.complete_receive(*qp, receives, c);
     if (srq != nullptr) ctx_.note_taken(*srq);
   };
   const std::span<const ReceiveSge> sges = receives.front_sges();

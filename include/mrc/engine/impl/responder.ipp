@@ -351,9 +351,7 @@ MRC_DECL QpErrorCause Responder::deliver(QueuePairState& qp) noexcept {
     c.solicited = e->solicited;
     rx.wimms.pop();
     ++qp.stats.receives_completed;
-    if (!ctx_.complete_receive(rx.receives, qp.init.receive_cq, c, qp.init.as_verbs,
-                               qp.init.as_verbs && !qp.init.srq))
-      return QpErrorCause::cq_overrun;
+    if (!ctx_.complete_receive(qp, c)) return QpErrorCause::cq_overrun;
   }
   return QpErrorCause::none;
 }

@@ -59,8 +59,7 @@ MRC_DECL void Teardown::flush(QueuePairState& qp, WcStatus status,
     c.qpn = qp.qpn;
     c.status = std::exchange(received, WcStatus::wr_flush_err);
     c.opcode = qp.rc ? WcOpcode::recv : WcOpcode::recv_write_imm;
-    ctx_.complete_receive(qp.rx.receives, qp.init.receive_cq, c, qp.init.as_verbs,
-                          qp.init.as_verbs && !qp.init.srq);
+    ctx_.complete_receive(qp, c);
   }
   if (qp.init.srq) ctx_.completions.report_last_wqe(qp.qpn);
 }
@@ -95,7 +94,7 @@ MRC_DECL void Teardown::fail(DatagramState& qp, QpErrorCause cause) noexcept {
     c.qpn = qp.qpn;
     c.status = WcStatus::wr_flush_err;
     c.opcode = WcOpcode::recv;
-    ctx_.complete_receive(qp.receives, qp.init.receive_cq, c, qp.init.as_verbs, qp.init.as_verbs);
+    ctx_.complete_receive(qp, qp.receives, c);
   }
   if (qp.init.srq) ctx_.completions.report_last_wqe(qp.qpn);
   if (!qp.error_reported) qp.error_reported = ctx_.completions.report_error(qp.qpn);
@@ -145,13 +144,13 @@ MRC_DECL Errc Teardown::flush_posted(Qpn qpn, ReceiveQueue& receives, CqId cq,
                                      const ReceiveRequest& request) noexcept {
   if (receives.full()) return Errc::queue_full;
   if (request.sges.size() > receives.sge_limit()) return Errc::too_many_sges;
-  (void)receives.post(request.wr_id, 0);
   Completion c;
   c.wr_id = request.wr_id;
   c.qpn = qpn;
   c.status = WcStatus::wr_flush_err;
   c.opcode = WcOpcode::recv;
-  ctx_.complete_receive(receives, cq, c, true, true);
+  receives.keep_slot();
+  ctx_.complete(cq, c, true);
   fail_overrun_queues();
   return Errc::ok;
 }
