@@ -239,7 +239,7 @@ class MRC_API QueuePair {
   /// layers above that have states of their own, such as verbs' SQE. Takes a slot of the send queue
   /// as others do. Does not wait for requests that were posted before. Errc::queue_full;
   /// Errc::unsupported without QpOptions::as_verbs.
-  Errc complete_send(std::uint64_t wr_id, WcOpcode opcode, WcStatus status) noexcept;
+  Errc complete_send(std::uint64_t wr_id, SendOpcode opcode, WcStatus status) noexcept;
   /// Completions of this queue pair that nobody has polled vanish, as when it is closed.
   /// Errc::unsupported without QpOptions::as_verbs.
   Errc discard_completions() noexcept;

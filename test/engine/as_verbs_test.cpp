@@ -187,7 +187,7 @@ TEST_CASE("as verbs: completions of a queue pair vanish with it, and others keep
 TEST_CASE("as verbs: requests can be completed that the queue pair is not given") {
   Single s(setup());
   const auto complete = [&](std::uint64_t id) {
-    return s.engine.complete_send(s.qpn, id, WcOpcode::send, WcStatus::loc_prot_err);
+    return s.engine.complete_send(s.qpn, id, SendOpcode::send_imm, WcStatus::loc_prot_err);
   };
   REQUIRE(s.post({.id = 1}) == Errc::ok);
   for (std::uint64_t id = 2; id < 5; ++id) REQUIRE(complete(id) == Errc::ok);
@@ -197,9 +197,10 @@ TEST_CASE("as verbs: requests can be completed that the queue pair is not given"
   REQUIRE(made.size() == 3);
   CHECK(made[0].wr_id == 2);
   CHECK(made[0].status == WcStatus::loc_prot_err);
+  CHECK(made[0].opcode == WcOpcode::send);
   CHECK(fill(s) == 3);  // the first one is still under way
   Single plain;
-  CHECK(plain.engine.complete_send(plain.qpn, 1, WcOpcode::send, WcStatus::loc_prot_err) ==
+  CHECK(plain.engine.complete_send(plain.qpn, 1, SendOpcode::send, WcStatus::loc_prot_err) ==
         Errc::unsupported);
 }
 

@@ -39,23 +39,6 @@ std::optional<mrc::SendOpcode> opcode_of(ibv_wr_opcode opcode) noexcept {
   }
 }
 
-/// What a request completes as.
-mrc::WcOpcode completes_as(ibv_wr_opcode opcode) noexcept {
-  switch (opcode) {
-    case IBV_WR_SEND:
-    case IBV_WR_SEND_WITH_IMM:
-      return mrc::WcOpcode::send;
-    case IBV_WR_RDMA_READ:
-      return mrc::WcOpcode::read;
-    case IBV_WR_ATOMIC_CMP_AND_SWP:
-      return mrc::WcOpcode::compare_swap;
-    case IBV_WR_ATOMIC_FETCH_AND_ADD:
-      return mrc::WcOpcode::fetch_add;
-    default:
-      return mrc::WcOpcode::write;
-  }
-}
-
 /// All but the SGEs. 0; EOPNOTSUPP for what there is not, and EINVAL for what others have.
 int to_send_request(Operations offered, const ibv_send_wr& from, mrc::SendRequest& to) noexcept {
   const std::optional<mrc::SendOpcode> opcode = opcode_of(from.opcode);
@@ -221,7 +204,8 @@ Posted ConnectedTransport::post(const ibv_send_wr& first) noexcept {
 }
 
 mrc::Errc ConnectedTransport::complete(const ibv_send_wr& request, mrc::WcStatus status) noexcept {
-  return queue_pair_->complete_send(request.wr_id, completes_as(request.opcode), status);
+  const mrc::SendOpcode opcode = opcode_of(request.opcode).value_or(mrc::SendOpcode::write);
+  return queue_pair_->complete_send(request.wr_id, opcode, status);
 }
 
 std::optional<mrc::WcStatus> ConnectedTransport::stops_sending(const ibv_send_wr&,

@@ -180,7 +180,7 @@ class Engine {
 
   /// Completes a send request at once that the queue pair, of whatever kind, was not given. Takes a
   /// slot until it is polled. Errc::queue_full; Errc::unsupported without QpInit::as_verbs.
-  Errc complete_send(Qpn qpn, std::uint64_t wr_id, WcOpcode opcode, WcStatus status) noexcept;
+  Errc complete_send(Qpn qpn, std::uint64_t wr_id, SendOpcode opcode, WcStatus status) noexcept;
   /// Completions of the queue pair that were not polled vanish, as if they had been.
   /// Errc::unsupported without QpInit::as_verbs.
   Errc discard_completions(Qpn qpn) noexcept;

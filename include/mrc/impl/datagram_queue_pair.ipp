@@ -76,7 +76,7 @@ MRC_DECL Errc DatagramQueuePair::post_receive(const ReceiveRequest& request) noe
 MRC_DECL Errc DatagramQueuePair::complete_send(std::uint64_t wr_id, WcStatus status) noexcept {
   if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
   return lane_->with_events([&](engine::Engine& engine, Time) {
-    return engine.complete_send(qpn_, wr_id, WcOpcode::send, status);
+    return engine.complete_send(qpn_, wr_id, SendOpcode::send, status);
   });
 }
 MRC_DECL Errc DatagramQueuePair::close() noexcept {

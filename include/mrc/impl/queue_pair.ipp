@@ -72,7 +72,7 @@ MRC_DECL Errc QueuePair::post_receive(const ReceiveRequest& request) noexcept {
   return lane_->with_events(
       [&](engine::Engine& engine, Time) { return engine.post_receive(qpn_, request); });
 }
-MRC_DECL Errc QueuePair::complete_send(std::uint64_t wr_id, WcOpcode opcode,
+MRC_DECL Errc QueuePair::complete_send(std::uint64_t wr_id, SendOpcode opcode,
                                        WcStatus status) noexcept {
   if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
   return lane_->with_events([&](engine::Engine& engine, Time) {

@@ -264,7 +264,7 @@ MRC_SETUP Errc Engine::discard_completions(Qpn qpn) noexcept {
   });
 }
 
-MRC_SETUP Errc Engine::complete_send(Qpn qpn, std::uint64_t wr_id, WcOpcode opcode,
+MRC_SETUP Errc Engine::complete_send(Qpn qpn, std::uint64_t wr_id, SendOpcode opcode,
                                      WcStatus status) noexcept {
   const auto complete = [&](auto& queue, const auto& init) {
     if (!init.as_verbs) return Errc::unsupported;
@@ -272,7 +272,7 @@ MRC_SETUP Errc Engine::complete_send(Qpn qpn, std::uint64_t wr_id, WcOpcode opco
     Completion c;
     c.wr_id = wr_id;
     c.qpn = qpn;
-    c.opcode = opcode;
+    c.opcode = detail::completes_as(static_cast<MessageKind>(opcode));
     c.status = status;
     c.made = true;
     queue.make();
