@@ -105,4 +105,22 @@ TEST_CASE("keylog: a file that can't be opened is named") {
   CHECK(contains(error.what(), "keylog"));
 }
 
+TEST_CASE("keylog: no file with another name, which others may have given it, or that they read") {
+  const TemporaryFile file;
+  const auto refused = [&](const char* why) {
+    const Error error = thrown_by([&] { const detail::KeyLog log(file.path); });
+    CHECK(contains(error.what(), file.path));
+    CHECK(contains(error.what(), why));
+  };
+  std::ofstream(file.path) << "";
+  std::filesystem::permissions(file.path, std::filesystem::perms(0644));
+  refused("chmod 600");
+  std::filesystem::permissions(file.path, std::filesystem::perms(0600));
+  CHECK(detail::KeyLog(file.path).open());
+  const std::string second = file.path + "-second";
+  std::filesystem::create_hard_link(file.path, second);
+  refused("links are not followed");
+  std::filesystem::remove(second);
+}
+
 }  // namespace tags_test

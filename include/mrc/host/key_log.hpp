@@ -19,8 +19,8 @@ namespace mrc::inline v0_1::detail {
 /// Thread contract: one thread at a time.
 class KeyLog {
  public:
-  /// Nothing is logged if `path` is empty. A new file can be read by its owner only. Throws
-  /// mrc::Error that names the file.
+  /// Nothing is logged if `path` is empty. Opened as open_own_file() does; a new file can be read
+  /// by its owner only, and so must be one that is there. Throws mrc::Error that names the file.
   explicit KeyLog(const std::string& path);
   /// Appends the tag of a queue pair that receives at these addresses; nothing if it has none. What
   /// can't be written is lost.

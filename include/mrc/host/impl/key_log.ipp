@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "mrc/core/own_file.hpp"
 #include "mrc/core/system_error.hpp"
 #include "mrc/core/uncancelled.hpp"
 #include "mrc/host/key_log.hpp"
@@ -19,16 +20,15 @@ namespace mrc::inline v0_1::detail {
 
 MRC_SETUP KeyLog::KeyLog(const std::string& path) {
   if (path.empty()) return;
-  constexpr int kFlags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
-  file_ = UniqueFd(::open(path.c_str(), kFlags, 0600));
+  file_ = open_own_file(path.c_str(), O_WRONLY | O_APPEND | O_CREAT, 0600);
   struct stat status {};
   if (!file_.open() || ::fstat(file_.fd(), &status) != 0)
-    throw_errno("cannot open " + path + " (option keylog)");
-  if (!S_ISREG(status.st_mode) || status.st_uid != ::geteuid() || (status.st_mode & 077) != 0)
+    throw_errno("option keylog: cannot append to " + path + kOwnFileRemedy);
+  if (!S_ISREG(status.st_mode) || (status.st_mode & 077) != 0)
     throw Error(Errc::invalid_argument,
-                path +
-                    " (option keylog) must be a file that only this user can read and write: "
-                    "remove it, or `chmod 600` it");
+                "option keylog: " + path +
+                    " must be a file that only this user can read and write: remove it, or `chmod "
+                    "600` it");
 }
 
 MRC_SETUP void KeyLog::add(std::span<const port::PeerAddress> planes, Qpn qpn,
