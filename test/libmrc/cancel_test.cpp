@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Threads that are cancelled (pthread_cancel()): waits for events end there; every other call does
 // its work.
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 
@@ -9,26 +10,12 @@
 #include <thread>
 
 #include "libmrc/mrc_rig.hpp"
+#include "support/cancelled.hpp"
 
 using namespace mrc::test;
 using namespace mrc::test::libmrc;
 
 namespace cancel_test {
-
-/// Runs `body` in a thread of its own. Whether it was cancelled.
-template <class Body, class Meanwhile>
-bool cancelled(Body& body, const Meanwhile& meanwhile) {
-  ::pthread_t thread{};
-  const auto run = [](void* data) -> void* {
-    (*static_cast<Body*>(data))();
-    return nullptr;
-  };
-  REQUIRE(::pthread_create(&thread, nullptr, run, &body) == 0);
-  meanwhile(thread);
-  void* result = nullptr;
-  REQUIRE(::pthread_join(thread, &result) == 0);
-  return result == PTHREAD_CANCELED;
-}
 
 TEST_CASE("cancelling a thread: calls do their work, and it ends later") {
   bool done = false;
@@ -85,6 +72,49 @@ TEST_CASE("a thread that waits for an event can be cancelled") {
   };
   CHECK(cancelled(async, cancel));
   CHECK(mrc_destroy_comp_channel(channel) == 0);  // nobody waits any more
+}
+
+/// Calls something when it goes, as programs clean up where a thread is cancelled.
+template <class F>
+struct CleanUp {
+  F act;
+  ~CleanUp() { act(); }
+};
+template <class F>
+CleanUp(F) -> CleanUp<F>;
+
+TEST_CASE("a thread that was cancelled in a wait may destroy what it waited for, or wait again") {
+  Program program;
+  mrc_context* context = mrc_create_context(program.context, nullptr);
+  REQUIRE(context != nullptr);
+  mrc_comp_channel* channel = nullptr;
+  REQUIRE(mrc_create_comp_channel(context, &channel) == 0);
+  int fd = -1;
+  REQUIRE(mrc_get_comp_channel_fd(channel, &fd) == 0);
+  mrc_cq* cq = nullptr;
+  void* cq_context = nullptr;
+  mrc_async_event event{};
+  int waited = 0, destroyed = -1;
+  auto completion = [&] {
+    const CleanUp clean_up{[&] {
+      ::fcntl(fd, F_SETFL, O_NONBLOCK);
+      waited = mrc_get_cq_event(channel, &cq, &cq_context);
+      destroyed = mrc_destroy_comp_channel(channel);
+    }};
+    ::pthread_cancel(::pthread_self());
+    (void)mrc_get_cq_event(channel, &cq, &cq_context);
+  };
+  CHECK(cancelled(completion, [](::pthread_t) {}));
+  CHECK(waited == -1);
+  CHECK(destroyed == 0);
+  destroyed = -1;
+  auto async = [&] {
+    const CleanUp clean_up{[&] { destroyed = mrc_destroy_context(context); }};
+    ::pthread_cancel(::pthread_self());
+    (void)mrc_get_async_event(context, &event);
+  };
+  CHECK(cancelled(async, [](::pthread_t) {}));
+  CHECK(destroyed == 0);
 }
 
 }  // namespace cancel_test

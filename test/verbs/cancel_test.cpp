@@ -7,27 +7,13 @@
 #include <atomic>
 #include <chrono>
 
+#include "support/cancelled.hpp"
 #include "verbs/verbs_rig.hpp"
 
 using namespace mrc::test;
 using namespace mrc::test::verbs;
 
 namespace cancel_test {
-
-/// Runs `body` in a thread of its own. Whether it was cancelled.
-template <class Body, class Meanwhile>
-bool cancelled(Body& body, const Meanwhile& meanwhile) {
-  ::pthread_t thread{};
-  const auto run = [](void* data) -> void* {
-    (*static_cast<Body*>(data))();
-    return nullptr;
-  };
-  REQUIRE(::pthread_create(&thread, nullptr, run, &body) == 0);
-  meanwhile(thread);
-  void* result = nullptr;
-  REQUIRE(::pthread_join(thread, &result) == 0);
-  return result == PTHREAD_CANCELED;
-}
 
 /// Polls without a call that is a cancellation point. False if nothing came.
 bool comes(ibv_cq* cq, ibv_wc& wc) {

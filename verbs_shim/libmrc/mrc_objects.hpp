@@ -151,6 +151,7 @@ class MrcObjects {
       set<Object>().erase(&object);
     }
     if constexpr (requires { object.waiters; }) {
+      end_wait();
       object.end_waits();
       object.waiters.await_none();
     }
@@ -162,12 +163,15 @@ class MrcObjects {
   [[gnu::noinline]] Object& begin_wait(Object* object) {
     const std::lock_guard lock(mutex_);
     Object& there = find(object);
+    end_wait();
     there.waiters.enter();
     place().waiters = &there.waiters;
     return there;
   }
+  /// Nothing if it waits for nothing. One that was cancelled in its wait, and goes on to destroy
+  /// objects or to wait in its clean-up, ends that wait first.
   [[gnu::noinline]] static void end_wait() noexcept {
-    std::exchange(place().waiters, nullptr)->leave();
+    if (Waiters* const waiters = std::exchange(place().waiters, nullptr)) waiters->leave();
   }
   template <class Object>
   [[nodiscard]] std::vector<Object*> of(const mrc_context& parent) {
@@ -188,9 +192,7 @@ class MrcObjects {
   /// Where a thread waits. One that is cancelled there leaves when it ends: its stack is unwound by
   /// the system's runtime, with which destructors compiled for this library's own do not work.
   struct Place {
-    ~Place() {
-      if (waiters != nullptr) waiters->leave();
-    }
+    ~Place() { end_wait(); }
     Waiters* waiters = nullptr;
   };
   [[nodiscard]] static Place& place() noexcept {
