@@ -22,14 +22,6 @@ Object& known(Object* object, const char* name) {
   return objects().at(&given(object, name));
 }
 
-/// Of a call that takes no lock: 0; or an errno value, which is reported and set, if the object is
-/// NULL, was destroyed, or is the parent's.
-template <class Object>
-int unusable(const char* call, const Object* object) noexcept {
-  const Trouble trouble = object == nullptr ? Trouble{EINVAL, "NULL"} : trouble_with(object);
-  return trouble ? refuse(trouble.error, call, trouble.why) : 0;
-}
-
 /// The context of verbs. Throws mrc::Error (EIO) if it is that of the parent of a forked child.
 Context& usable(ibv_context* verbs) {
   Context& context = Context::of(verbs);
@@ -172,12 +164,12 @@ int mrc_poll_cq(mrc_cq* cq, int num_entries, ibv_wc* wc) noexcept {
 }
 
 int mrc_req_notify_cq(mrc_cq* cq, int solicited_only) noexcept {
+  if (const int no = unusable("mrc_req_notify_cq", cq); no != 0) return no;
   return error_of("mrc_req_notify_cq", [&] {
-    mrc_cq& queue = known(cq, "the queue");
-    if (!queue.ev_events) {
-      if (const int error = queue.arm(solicited_only != 0); error != 0) fail(error, "arming");
-    } else if (queue.channel != nullptr) {
-      Channel::of(queue.channel).arm(queue.ev_events->fd(), queue);
+    if (!cq->ev_events) {
+      if (const int error = cq->arm(solicited_only != 0); error != 0) fail(error, "arming");
+    } else if (cq->channel != nullptr) {
+      Channel::of(cq->channel).arm(cq->ev_events->fd(), *cq);
     }
   });
 }

@@ -106,8 +106,7 @@ mrc_cq* mrc_ctl_create_ev_event_cq(mrc_context* mrc, int cqe, void* cq_context,
 }
 
 int mrc_ctl_poll_ev_event(mrc_cq* cq, int num_entries, mrc_ctl_ev_event* out) noexcept {
-  const Trouble trouble = cq == nullptr ? Trouble{EINVAL, "NULL"} : trouble_with(cq);
-  if (trouble) return -refuse(trouble.error, "mrc_ctl_poll_ev_event", trouble.why);
+  if (const int no = unusable("mrc_ctl_poll_ev_event", cq); no != 0) return -no;
   if (!cq->ev_events || num_entries < 0 || (num_entries > 0 && out == nullptr))
     return -refuse(EINVAL, "mrc_ctl_poll_ev_event",
                    "no queue for EV events, no room, or a negative number");

@@ -218,6 +218,14 @@ class MrcObjects {
       sets_;
 };
 
+/// Of a call that takes no lock: 0; or an errno value, which is reported and set, if the object is
+/// NULL, was destroyed, or is the parent's.
+template <class Object>
+[[nodiscard]] int unusable(const char* call, const Object* object) noexcept {
+  const Trouble trouble = object == nullptr ? Trouble{EINVAL, "NULL"} : trouble_with(object);
+  return trouble ? refuse(trouble.error, call, trouble.why) : 0;
+}
+
 /// For calls that return 0, or -1 with errno set: `act` returns nothing, and throws what went
 /// wrong. Not inlined: some of them go on to wait (Doorbell::wait()).
 template <class Act>
