@@ -46,6 +46,8 @@ struct host {
 };
 void open_host(struct host* host);
 void close_host(struct host* host);
+/// By which it reaches itself.
+struct ibv_ah_attr own_address(const struct host* host);
 
 /// A queue pair; its completion queues may be those of others, too.
 struct end {

@@ -137,9 +137,7 @@ static void datagrams(void) {
   struct ibv_cq* cq = make_cq(&host, 4 * kSlots, NULL);
   make_end(&host, &end, IBV_QPT_UD, cq, cq, NULL, kSlots, 1);
   connect_to(&host, &end, 0);
-  struct ibv_ah_attr to = {.is_global = 1, .grh = {.dgid = host.gid, .hop_limit = 1}};
-  to.dlid = host.lid;
-  to.port_num = 1;
+  struct ibv_ah_attr to = own_address(&host);
   struct ibv_ah* ah = ibv_create_ah(host.pd, &to);
   NEEDED(ah != NULL);
   struct ibv_sge sge = {(uintptr_t)host.bytes, 8, host.mr->lkey};

@@ -70,6 +70,11 @@ void close_host(struct host* host) {
   free(host->bytes);
 }
 
+struct ibv_ah_attr own_address(const struct host* host) {
+  return (struct ibv_ah_attr){
+      .is_global = 1, .grh = {.dgid = host->gid, .hop_limit = 1}, .dlid = host->lid, .port_num = 1};
+}
+
 struct ibv_cq* make_cq(struct host* host, uint32_t entries, struct ibv_comp_channel* channel) {
   struct ibv_cq* cq = ibv_create_cq(host->context, (int)entries, NULL, channel, 0);
   NEEDED(cq != NULL);
@@ -116,11 +121,7 @@ void connect_to(struct host* host, struct end* end, uint32_t qpn) {
   struct ibv_qp_attr a = {.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = qpn};
   a.max_dest_rd_atomic = 1;
   a.min_rnr_timer = 1;
-  a.ah_attr.is_global = 1;
-  a.ah_attr.grh.dgid = host->gid;
-  a.ah_attr.grh.hop_limit = 1;
-  a.ah_attr.dlid = host->lid;
-  a.ah_attr.port_num = 1;
+  a.ah_attr = own_address(host);
   const int path = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                    IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
   NEEDED(ibv_modify_qp(end->qp, &a, IBV_QP_STATE | (datagrams(end) ? 0 : path)) == 0);

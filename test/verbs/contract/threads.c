@@ -135,9 +135,7 @@ static void query_and_post(void) {
   struct ibv_cq* cq = make_cq(host, 2 * kSlots, NULL);
   make_end(host, &wrong.end, IBV_QPT_UD, cq, cq, NULL, kSlots, 1);
   connect_to(host, &wrong.end, 0);
-  struct ibv_ah_attr to = {.is_global = 1, .grh = {.dgid = host->gid, .hop_limit = 1}};
-  to.dlid = host->lid;
-  to.port_num = 1;
+  struct ibv_ah_attr to = own_address(host);
   wrong.ah = ibv_create_ah(host->pd, &to);
   NEEDED(wrong.ah != NULL);
   pthread_t thread;
