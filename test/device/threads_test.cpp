@@ -2,6 +2,7 @@
 // Many threads on one device. What matters most is what the thread sanitizer says of it.
 #include <doctest/doctest.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <array>
@@ -158,6 +159,30 @@ TEST_CASE(
   }
   stop = true;
   CHECK(events == kRounds);
+}
+
+TEST_CASE("a thread that waits wakes up also if there is no descriptor left to wake it") {
+  Pair pair(test_config("loopback:2"), 64 << 10);
+  const auto files = open_files();
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const UniqueFd lowest(::dup(0));
+  const rlimit none{static_cast<rlim_t>(lowest.fd()), before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  const bool no_more = ::dup(0) < 0;
+  std::size_t got = 0;
+  std::thread waiter([&] {
+    std::array<Completion, 1> done;
+    got = pair.a.cq.wait(done, kPatience);
+  });
+  std::this_thread::sleep_for(20ms);  // most often it sleeps by then
+  const Errc posted = post_copy(pair.a, pair.a.qps[0], pair.b, 0, 64);
+  waiter.join();
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  CHECK(no_more);
+  CHECK(posted == Errc::ok);
+  CHECK(got == 1);
+  CHECK(open_files() == files + 1);  // with `lowest`
 }
 
 }  // namespace threads_test
