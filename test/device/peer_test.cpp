@@ -148,6 +148,8 @@ TEST_CASE("reset and connect again, also out of ERR and in the middle of a trans
     }
     CHECK(a.reset() == Errc::ok);
     CHECK(b.reset() == Errc::ok);
+    Completion early;  // those of a busy machine that were complete before
+    while (pair.a.cq.poll({&early, 1}) == 1) CHECK(round % 3 == 2);
     CHECK(a.state() == QpState::reset);
     CHECK(a.error_text().empty());
     CHECK(a.qpn() == qpn);
