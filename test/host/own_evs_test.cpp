@@ -49,8 +49,10 @@ TEST_CASE("own EVs have states, and events of paths without profile name them in
   };
   device.set_faults("plane=1,path=2,loss=1");  // probes of that path, too
   EvEvent event;
+  // On a busy machine others, and this one before, may be assumed bad for a while.
   const auto dead = [&] {
-    return event.plane == 1 && device.own_evs()[device.config().paths + 2u].ev == event.ev;
+    return event.plane == 1 && event.state == EvState::assumed_bad &&
+           device.own_evs()[device.config().paths + 2u].ev == event.ev;
   };
   REQUIRE(eventually(
       [&] {
@@ -58,13 +60,13 @@ TEST_CASE("own EVs have states, and events of paths without profile name them in
       },
       [&] { pair.copy_all(); }));
   CHECK(event.ev.port == 2);
-  CHECK(event.state == EvState::assumed_bad);
   CHECK_FALSE(event.profile);
-  CHECK(entry_of(event.ev).state == EvState::assumed_bad);
-  CHECK(entry_of(event.ev).assumed_bad == 1);
+  const ProfileEv its = event.ev;
+  CHECK(eventually([&] { return entry_of(its).state == EvState::assumed_bad; },
+                   [&] { pair.copy_all(); }));
+  CHECK(entry_of(its).assumed_bad == 1);
   while (events.poll({&event, 1}) == 1) (void)entry_of(event.ev);  // of whichever path
 
   device.set_faults("");
-  const ProfileEv its = device.own_evs()[device.config().paths + 2u].ev;
   CHECK(eventually([&] { return entry_of(its).state == EvState::good; }, [&] { pair.copy_all(); }));
 }
