@@ -25,6 +25,14 @@ constexpr std::initializer_list<bool> kPlacements = {true};
 constexpr std::initializer_list<bool> kPlacements = {false, true};
 #endif
 
+/// Nobody is given up: a busy machine may take long to notice what has failed, and to open it
+/// again.
+Config patient_config(int number, bool placement) {
+  Config config = rdma_config(number, placement);
+  config.retry_exponential = 25;  // for ever
+  return config;
+}
+
 /// Runs `trouble` under messages in both directions, with devices of both kinds, UD only and with
 /// placement.
 void under_load(const std::function<void(RdmaPair&, const std::function<void()>&)>& trouble,
@@ -34,7 +42,7 @@ void under_load(const std::function<void(RdmaPair&, const std::function<void()>&
       CAPTURE(placement);
       CAPTURE(fragile);
       const RdmaNetwork network([&](fake_nic::Nic& nic) { nic.fragile = fragile; });
-      RdmaPair pair(placement, 512 << 10);
+      RdmaPair pair(patient_config(0, placement), patient_config(1, placement), 512 << 10);
       if (placement) pair.until_placed();
       SealedTraffic there(pair.a, pair.b, pair.b_memory);
       SealedTraffic back(pair.b, pair.a, pair.a_memory, 5000);
@@ -189,7 +197,7 @@ TEST_CASE("verbs ports under load: memory comes and goes while the device is awa
   for (const bool removed : {false, true}) {
     CAPTURE(removed);
     const RdmaNetwork network;
-    RdmaPair pair(true);
+    RdmaPair pair(patient_config(0, true), patient_config(1, true));
     pair.until_placed();
     removed ? fake_nic::remove("nic1") : fake_nic::set_link("nic1", false);
     REQUIRE(eventually([&] { return !plane_is_up(pair.b); }));
