@@ -17,9 +17,8 @@ BEGIN {
   except("nccl_plugin", "mrc/fabric/self.hpp")
   except("nccl_plugin", "mrc/plane/packet/verbs_name.hpp")
   except("nccl_plugin", "mrc/plane/verbs/verbs_device.hpp")
-  # So is the address that a device would have.
-  except("verbs_shim", "mrc/fabric/fabric_reader.hpp")
-  except("verbs_shim", "mrc/fabric/self.hpp")
+  # A device's kind of planes knows the address that it would have.
+  except("verbs_shim", "mrc/host/plane_kinds.hpp")
   # mrc_ctl.h acts on all devices of the host.
   except("verbs_shim", "mrc/host/host_change.hpp")
   except("verbs_shim", "mrc/host/profile_json.hpp")

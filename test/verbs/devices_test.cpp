@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a device says about itself, and what calls answer that it does not support.
+#include <arpa/inet.h>
 #include <dlfcn.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -179,6 +182,40 @@ TEST_CASE("verbs devices: questions about a device that is not open do not open 
   ibv_device_attr attributes{};
   REQUIRE(ibv_query_device(program.context, &attributes) == 0);
   CHECK(attributes.node_guid == guid);
+}
+
+TEST_CASE("verbs devices: the GUID is made of plane 0's address, or of its interface's") {
+  ifaddrs* all = nullptr;
+  REQUIRE(::getifaddrs(&all) == 0);
+  std::string name;
+  in_addr address{};
+  for (const ifaddrs* i = all; i != nullptr; i = i->ifa_next) {
+    if (i->ifa_addr == nullptr || i->ifa_addr->sa_family != AF_INET) continue;
+    if ((i->ifa_flags & IFF_LOOPBACK) != 0 || (i->ifa_flags & IFF_UP) == 0) continue;
+    name = i->ifa_name;
+    address = reinterpret_cast<const sockaddr_in*>(i->ifa_addr)->sin_addr;
+    break;
+  }
+  ::freeifaddrs(all);
+  if (name.empty()) return;  // not every test has a host of its own
+  std::array<std::uint8_t, 8> expected{2, 'M', 'R', 'C'};
+  std::memcpy(&expected[4], &address, 4);
+  char text[INET_ADDRSTRLEN];
+  REQUIRE(::inet_ntop(AF_INET, &address, text, sizeof text) != nullptr);
+  const std::string before = ::getenv("MRC_PLANES");
+  ibv_device** list = ibv_get_device_list(nullptr);
+  for (const std::string& plane : {std::string(text), name}) {
+    CAPTURE(plane);
+    ::setenv("MRC_PLANES", (plane + ",127.0.0.1").c_str(), 1);
+    const __be64 guid = ibv_get_device_guid(list[0]);
+    CHECK(std::memcmp(&guid, expected.data(), sizeof guid) == 0);
+    ibv_context* context = ibv_open_device(list[0]);
+    REQUIRE(context != nullptr);
+    CHECK(ibv_get_device_guid(list[0]) == guid);
+    CHECK(ibv_close_device(context) == 0);
+  }
+  ::setenv("MRC_PLANES", before.c_str(), 1);
+  ibv_free_device_list(list);
 }
 
 TEST_CASE("verbs devices: contexts of a process share the device") {

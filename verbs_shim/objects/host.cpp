@@ -10,8 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "mrc/fabric/fabric_reader.hpp"
-#include "mrc/fabric/self.hpp"
+#include "mrc/host/plane_kinds.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/net/socket_interface.hpp"
 #include "verbs_shim/errors.hpp"
@@ -85,15 +84,8 @@ std::shared_ptr<Host> Host::open() {
 mrc::port::IpAddress Host::first_plane() {
   if (const auto host = current()) return host->first_plane_;
   const Settings settings = read_settings();
-  const mrc::Config& config = settings.config;
-  if (!config.fabric.empty()) {
-    const mrc::fabric::Description fabric = mrc::fabric::read(config.fabric);
-    return mrc::fabric::find_self(fabric, mrc::port::local_addresses(), config.host)
-        .addresses.front();
-  }
-  const std::string plane = config.plane_list().front();
-  if (plane == mrc::Config::kDefaultRoute) return default_route();
-  return mrc::port::resolve(mrc::port::parse_local_address(plane)).ip;
+  if (settings.planes_by_default) return default_route();
+  return mrc::detail::make_plane_kind(settings.config)->first_address(settings.config);
 }
 
 std::shared_ptr<Host> Host::current() {

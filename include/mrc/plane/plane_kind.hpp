@@ -90,7 +90,8 @@ struct OpenedPlanes {
 /// A kind of plane. One object serves a device for its life: it opens the ports of each lane, and
 /// knows how peers are reached through them.
 ///
-/// Thread contract: in_force() and open() are called by one thread, while the device opens. The
+/// Thread contract: in_force(), first_address() and open() are called by one thread, before the
+/// device is open. The
 /// rest, but for answer_stranger() and flush_answers(), is const and set-up, may be called by any
 /// thread beside the data path, and of `own`, the lane's planes, uses only what does not change:
 /// addresses, paths and slot.
@@ -100,6 +101,11 @@ class PlaneKind {
   /// The configuration in force: the user's, except that options left at their default get this
   /// kind's default. Throws mrc::Error if the result is not valid.
   [[nodiscard]] virtual Config in_force(const Config& config) const { return config; }
+  /// The address of plane 0 of the ports that open() would open: it opens none. Throws mrc::Error.
+  [[nodiscard]] virtual port::IpAddress first_address(const Config& config) const {
+    (void)config;
+    throw Error(Errc::unsupported, "planes of this kind have no address before they are open");
+  }
   /// Opens the ports of one lane with a claim of that slot, or of the lowest free one; called once
   /// per lane. `config` is in_force() and outlives this object; the seed of injected faults counts
   /// up from `fault_seed` by plane; `log` is for this call only. Throws mrc::Error.

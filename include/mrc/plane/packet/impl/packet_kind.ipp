@@ -43,6 +43,9 @@ class PacketKind final : public PlaneKind {
   [[nodiscard]] Config in_force(const Config& config) const override {
     return detail::in_force(config, fabric_);
   }
+  [[nodiscard]] port::IpAddress first_address(const Config& config) const override {
+    return self_in(config).addresses.front();
+  }
   [[nodiscard]] OpenedPlanes open(const Config& config, std::optional<std::uint8_t> slot,
                                   std::uint64_t fault_seed, const Log& log) override {
     OpenedPlanes planes;
@@ -221,9 +224,13 @@ class PacketKind final : public PlaneKind {
     return route;
   }
 
+  /// This host.
+  [[nodiscard]] const fabric::Host& self_in(const Config& config) const {
+    return fabric::find_self(fabric_, port::local_addresses(), config.host);
+  }
   void open_ports(OpenedPlanes& planes, const Config& config, std::optional<std::uint8_t> slot,
                   std::uint64_t fault_seed, const Log& log) {
-    const fabric::Host& self = fabric::find_self(fabric_, port::local_addresses(), config.host);
+    const fabric::Host& self = self_in(config);
     const std::vector<port::VerbsPlaneName> devices = devices_of(config, self);
     port::PacketSlotClaim claim =
         port::claim_packet_slot(config.lock_folder, devices.empty() ? slot : only_slot(slot));

@@ -35,6 +35,9 @@ namespace mrc::inline v0_1::detail {
 /// See make_udp_kind().
 class UdpKind final : public PlaneKind {
  public:
+  [[nodiscard]] port::IpAddress first_address(const Config& config) const override {
+    return port::resolve(local_address(config.plane_list().front())).ip;
+  }
   [[nodiscard]] OpenedPlanes open(const Config& config, std::optional<std::uint8_t> slot,
                                   std::uint64_t fault_seed, const Log& log) override {
     OpenedPlanes planes;
@@ -168,14 +171,16 @@ class UdpKind final : public PlaneKind {
     return static_cast<std::uint16_t>(base + slot_of(qpn));
   }
 
+  /// What an entry of option planes means.
+  [[nodiscard]] static port::LocalAddress local_address(const std::string& text) {
+    if (text == Config::kDefaultRoute) return {port::default_route_address(), ""};
+    return port::parse_local_address(text);
+  }
   static void open_ports(OpenedPlanes& planes, const Config& config,
                          std::optional<std::uint8_t> slot, std::uint64_t fault_seed,
                          const Log& log) {
     std::vector<port::LocalAddress> addresses;
-    for (const std::string& text : config.plane_list())
-      addresses.push_back(text == Config::kDefaultRoute
-                              ? port::LocalAddress{port::default_route_address(), ""}
-                              : port::parse_local_address(text));
+    for (const std::string& text : config.plane_list()) addresses.push_back(local_address(text));
     port::SlotClaim claim = port::claim_slot(addresses, config.udp_port, slot);
     planes.slot = claim.slot;
     if (config.mtu == 0) planes.wanted_mtu = kLargestUdpMtu;
