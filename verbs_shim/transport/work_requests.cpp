@@ -107,10 +107,13 @@ bool Qp::hold(const ibv_send_wr& request) {
   return true;
 }
 
-/// The device's queue pair is in ERR, and flushes what was held.
+/// The device's queue pair is in ERR, and flushes what was held; it knows nothing of those that it
+/// does not take.
 void Qp::flush_held() {
   const std::lock_guard lock(held_mutex_);
-  for (const auto& list : held_) (void)transport_->post(*list->chain());
+  for (const auto& list : held_)
+    if (transport_->post(*list->chain()).count == 0)
+      (void)complete(*list->chain(), mrc::WcStatus::wr_flush_err);
   held_.clear();
   gate_.store(Gate::open);
 }
