@@ -39,6 +39,18 @@ int errno_of(const std::exception& error) noexcept {
   return dynamic_cast<const std::bad_alloc*>(&error) != nullptr ? ENOMEM : EIO;
 }
 
+std::string about(std::uint64_t request, const ibv_qp* qp) {
+  std::string text = "request " + std::to_string(request) + ": ";
+  if (qp != nullptr) text.insert(0, "queue pair " + std::to_string(qp->qp_num) + ", ");
+  return text;
+}
+
+int refuse_post(const char* call, mrc::Errc error, std::uint64_t request,
+                const ibv_qp* qp) noexcept {
+  if (!info_wanted()) return errno_of(error);
+  return refuse(errno_of(error), call, about(request, qp) + mrc::to_string(error));
+}
+
 void fail(int error, const std::string& why) {
   throw mrc::Error(std::error_code(error, std::generic_category()), why);
 }

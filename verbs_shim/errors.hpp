@@ -2,13 +2,16 @@
 #pragma once
 
 #include <cerrno>
+#include <cstdint>
 #include <exception>
 #include <new>
+#include <string>
 #include <type_traits>
 #include <utility>
 
 #include "mrc/core/uncancelled.hpp"
 #include "mrc/mrc.hpp"
+#include "verbs_shim/abi.hpp"
 #include "verbs_shim/log.hpp"
 
 /// From the library's errors to what verbs programs expect. Nothing thrown leaves the shim, and a
@@ -51,6 +54,13 @@ int status_of(const char* call, Act&& act) noexcept {
     return refuse(errno_of(error), call, error.what());
   }
 }
+
+/// The beginning of a line about a request: "queue pair 5, request 7: ".
+[[nodiscard]] std::string about(std::uint64_t request, const ibv_qp* qp);
+/// The device has not taken a request, to `qp` or, if that is null, to a shared queue: the errno
+/// value for it. Why is written with MRC_LOG=info only: a full queue is met often, and no mistake.
+int refuse_post(const char* call, mrc::Errc error, std::uint64_t request,
+                const ibv_qp* qp = nullptr) noexcept;
 
 /// Thrown where the cause is an errno value of the shim's own.
 [[noreturn]] void fail(int error, const std::string& why);

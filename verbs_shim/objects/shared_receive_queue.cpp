@@ -44,8 +44,7 @@ int Srq::post(ibv_recv_wr* request, ibv_recv_wr** bad) noexcept {
     if (room.take(r->sg_list, r->num_sge, receive.sges)) e = queue_->post_receive(receive);
     if (e == mrc::Errc::ok) continue;
     if (bad != nullptr) *bad = r;
-    if (!info_wanted()) return errno_of(e);
-    return refuse(errno_of(e), "ibv_post_srq_recv", mrc::to_string(e));
+    return refuse_post("ibv_post_srq_recv", e, r->wr_id);
   }
   return 0;
 }

@@ -11,10 +11,6 @@ namespace {
 constexpr const char* kNoRequest =
     "not a request of this type of queue pairs, no address handle, or more than 64 SGEs";
 
-std::string about(std::uint32_t qpn, std::uint64_t id) {
-  return "queue pair " + std::to_string(qpn) + ", request " + std::to_string(id) + ": ";
-}
-
 }  // namespace
 
 int Qp::post_send(ibv_send_wr* request, ibv_send_wr** bad) noexcept {
@@ -35,7 +31,7 @@ int Qp::post_openly(ibv_send_wr*& next) noexcept {
   posted_.fetch_add(done.count, std::memory_order_relaxed);
   for (std::size_t n = done.count; n > 0; --n) next = next->next;
   if (done.error != 0)
-    return refuse(done.error, "ibv_post_send", about(qp_base.qp_num, next->wr_id) + kNoRequest);
+    return refuse(done.error, "ibv_post_send", about(next->wr_id, &qp_base) + kNoRequest);
   if (done.refused == mrc::Errc::ok) return 0;
   const int error = after_refusal(*next, done.refused);
   if (error == 0) next = next->next;
@@ -48,13 +44,10 @@ int Qp::after_refusal(const ibv_send_wr& request, mrc::Errc error) noexcept {
   if (const auto status = transport_->stops_sending(request, error)) {
     stop_sending();
     if (info_wanted())
-      info(about(qp_base.qp_num, request.wr_id) + mrc::to_string(error) + "; moved to SQE");
+      info(about(request.wr_id, &qp_base) + mrc::to_string(error) + "; moved to SQE");
     return complete(request, *status);
   }
-  const int value = errno_of(error);
-  if (!info_wanted()) return value;  // a full queue is met often, and is no mistake
-  return refuse(value, "ibv_post_send",
-                about(qp_base.qp_num, request.wr_id) + mrc::to_string(error));
+  return refuse_post("ibv_post_send", error, request.wr_id, &qp_base);
 }
 
 /// Without connection to lose, only the send queue stops: SQE, until the program says RTS. Unless
@@ -71,9 +64,7 @@ void Qp::stop_sending() noexcept {
 int Qp::complete(const ibv_send_wr& request, mrc::WcStatus status) noexcept {
   const mrc::Errc error = transport_->complete(request, status);
   if (error == mrc::Errc::ok) return 0;
-  if (!info_wanted()) return errno_of(error);
-  return refuse(errno_of(error), "ibv_post_send",
-                about(qp_base.qp_num, request.wr_id) + mrc::to_string(error));
+  return refuse_post("ibv_post_send", error, request.wr_id, &qp_base);
 }
 
 /// Not to the device. `next` stays if it is to be tried again, since the state has changed.
@@ -98,7 +89,7 @@ bool Qp::hold(const ibv_send_wr& request) {
   const std::lock_guard lock(held_mutex_);
   if (gate_.load() != Gate::held) return false;
   if (const int error = transport_->check(request); error != 0)
-    fail(error, about(qp_base.qp_num, request.wr_id) + kNoRequest);
+    fail(error, about(request.wr_id, &qp_base) + kNoRequest);
   if (held_.size() + transport_->sends() >= capacity_.max_send_wr) fail(ENOMEM, "send queue full");
   if (request.num_sge > static_cast<int>(capacity_.max_send_sge)) fail(EINVAL, "too many SGEs");
   auto copy = std::make_unique<RequestList>();
@@ -147,10 +138,8 @@ int Qp::post_receive(ibv_recv_wr* request, ibv_recv_wr** bad) noexcept {
     mrc::Errc e = mrc::Errc::too_many_sges;
     if (room.take(r->sg_list, r->num_sge, receive.sges)) e = transport_->post(receive);
     if (e == mrc::Errc::ok) continue;
-    const int error = errno_of(e);
     if (bad != nullptr) *bad = r;
-    if (!info_wanted()) return error;
-    return refuse(error, "ibv_post_recv", about(qp_base.qp_num, r->wr_id) + mrc::to_string(e));
+    return refuse_post("ibv_post_recv", e, r->wr_id, &qp_base);
   }
   return 0;
 }
