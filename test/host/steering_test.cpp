@@ -368,6 +368,22 @@ TEST_CASE("steering: whatever becomes of the store's files, devices go on") {
   CHECK(pair.a.device.plane_state(1).enabled == true);
 }
 
+TEST_CASE("steering: a device says once that the host's rules have changed") {
+  const OwnFolder folder;
+  LogLines lines;
+  Config config = test_config();
+  lines.capture(config, LogLevel::warn);
+  config.control = folder.path;
+  const Device device(config);
+  const std::string socket = control::sockets_in(folder.path).at(0).path;
+  ControlClient client(socket);
+  HostStoreWriter(folder.path, kPatience).write({{plane_bit(1), {}}});
+  const ControlClient later(socket);  // the device looks before it greets
+  for (int i = 0; i < 2; ++i) (void)client.must({{"request", "host_changed"}});
+  CHECK(device.plane_state(1).enabled == false);
+  CHECK(lines.count("have changed") == 1);
+}
+
 TEST_CASE("steering: a folder that comes later is followed") {
   const OwnFolder folder;
   const std::string path = folder.path + "/later";

@@ -67,10 +67,12 @@ exit_code "$later_server" 60
 interrupt "$client" 60
 exit_code "$server" 60 || true
 
-say 'not even a file can be made'
+say 'not even a file can be made: no control socket, and everything else'
 mkdir few
 mount -t tmpfs -o nr_inodes=1 none few
 export MRC_CONTROL=$PWD/few
-checked_run few --planes 2 --size 64K --duration 300ms
+MRC_DUMP=$PWD/few-%p.json checked_run few --planes 2 --size 64K --duration 300ms
 expect_text few.err 'no control socket' 'No space left on device'
+expect 'warnings' [ "$(grep -c 'No space left' few.err)" = 1 ]
+expect 'dumps' [ "$(cat few-*.json | wc -l)" = 2 ]
 umount few

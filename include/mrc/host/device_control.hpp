@@ -32,7 +32,8 @@ namespace mrc::inline v0_1::detail {
 class DeviceControl final : public ControlService, public control::LineHandler, public DumpSource {
  public:
   /// Opens the socket that option control asks for, and leaves the dumps that option dump asks for.
-  /// Throws mrc::Error. `core` must outlive it.
+  /// Where a file system is full it warns, and does without the socket. Throws mrc::Error. `core`
+  /// must outlive it.
   explicit DeviceControl(DeviceCore& core);
   ~DeviceControl() override;
 
@@ -62,6 +63,7 @@ class DeviceControl final : public ControlService, public control::LineHandler, 
   struct Requests;  // impl/device_requests.ipp
   friend struct Requests;
 
+  void open_socket(const std::string& setting);
   void keep(const char* kind, nlohmann::json line, std::vector<std::string>& lines);
   void follow_store();
   void watch_progress(Time now);
@@ -76,6 +78,7 @@ class DeviceControl final : public ControlService, public control::LineHandler, 
 
   DeviceCore& core_;
   const std::shared_ptr<HostStore> store_;
+  std::uint64_t told_ = store_->rules().rules->serial;  ///< of the rules that the log knows of
   const std::string network_ = host_key();
   const double opened_;          ///< seconds since 1970
   const std::string dump_file_;  ///< empty: none

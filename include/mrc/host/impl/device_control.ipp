@@ -111,19 +111,26 @@ MRC_SETUP DeviceControl::DeviceControl(DeviceCore& core)
   core_.ev_events().add(ev_events_);
   core_.events().copy_to(&events_);
   try {
-    const std::string& setting = core.config().control;
-    if (setting != "off") {
-      const std::string folder = control::device_folder(setting);
-      control::remove_stale(folder);
-      server_ = std::make_unique<control::LineServer>(
-          folder + "/" + control::to_string(control::make_socket_name()), *this);
-    }
+    if (core.config().control != "off") open_socket(core.config().control);
     if (!dump_file_.empty()) add_dump_source(*this);
   } catch (...) {
     server_.reset();
     core_.events().copy_to(nullptr);
     throw;
   }
+}
+
+/// A full file system costs no job its life.
+MRC_SETUP void DeviceControl::open_socket(const std::string& setting) try {
+  const std::string folder = control::device_folder(setting);
+  control::remove_stale(folder);
+  server_ = std::make_unique<control::LineServer>(
+      folder + "/" + control::to_string(control::make_socket_name()), *this);
+} catch (const Error& error) {
+  if (error.code() != std::errc::no_space_on_device) throw;
+  const bool follows = !dump_file_.empty();  // look()
+  core_.log().warn(std::string("no control socket: ") + error.what() +
+                   (follows ? "" : "; rules for all devices of this host are not followed"));
 }
 
 MRC_SETUP DeviceControl::~DeviceControl() {
@@ -263,7 +270,9 @@ MRC_SETUP std::string DeviceControl::dump(std::string_view why) {
 /// The host's rules were read: answers when they are in force here.
 MRC_SETUP void DeviceControl::follow_store() {
   for (const auto& lane : core_.lanes()) lane->follow(store_);
-  core_.log().warn("the rules for all devices of this host have changed");
+  const std::uint64_t serial = store_->rules().rules->serial;
+  if (std::exchange(told_, serial) != serial)
+    core_.log().warn("the rules for all devices of this host have changed");
 }
 
 /// Without a socket, nobody tells of the host's rules.

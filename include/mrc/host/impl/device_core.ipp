@@ -115,16 +115,10 @@ MRC_SETUP void DeviceCore::open_control() {
   }
   try {
     control_ = open(*this);
+    // Nobody would look whether the host's rules have changed.
+    if (control_->path().empty() && config_.dump.empty()) return control_.reset();
     for (const auto& lane : lanes_) lane->follow(control_->host_rules());
     if (!control_->path().empty()) log_.info("control socket " + control_->path());
-  } catch (const Error& error) {
-    const bool full = error.code() == std::errc::no_space_on_device;  // costs no job its life
-    if (wanted && !full) throw;
-    const std::string line = std::string("no control socket: ") + error.what();
-    if (full)
-      log_.warn(line + "; rules for all devices of this host are not followed");
-    else
-      log_.info(line);
   } catch (const std::exception& error) {
     if (wanted) throw;
     log_.info(std::string("no control socket: ") + error.what());
