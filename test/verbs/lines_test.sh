@@ -57,8 +57,11 @@ server=$!
 until_true 20 listening_or_gone "$port" "$server" || fail 'no server'
 "${run[@]}" ibv_rc_pingpong -g 0 -n 1000000000 -p "$port" 127.0.0.1 >"$work/waits.out" 2>&1 &
 client=$!
-connected() { ! listening "$port"; }  # it stops when its client has come
+# It stops to listen when its client has come, and their TCP connection ends when each knows the
+# other's queue pair.
+connected() { ! listening "$port" && [[ -z $(ss -Htn "sport = :$port or dport = :$port") ]]; }
 until_true 20 connected || fail "not connected: $(cat "$work/waits.out")"
+kill -0 "$client" || fail "the client has ended: $(cat "$work/waits.out")"
 kill -KILL "$(pgrep -P "$server")"
 code=0
 wait "$client" || code=$?
