@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <string>
 #include <vector>
 
 #include "host/control_rig.hpp"
@@ -91,6 +92,26 @@ TEST_CASE("control sockets: this user's come first, and others' are limited by u
   CHECK(sockets.front().name.pid == 3);
   CHECK(sockets.front().owner == 0);
   CHECK(sockets.back().name.pid == 2);
+}
+
+TEST_CASE("control sockets: of several folders this user's and root's come first") {
+  if (::geteuid() != 0) {
+    std::puts("[test skipped] making files of other users needs root");
+    return;
+  }
+  const OwnFolder first, second;
+  const auto make = [](const OwnFolder& folder, ::uid_t owner) {
+    const std::string path = folder.path + "/" + control::to_string(SocketName{1, 1, owner});
+    std::ofstream(path) << "";
+    REQUIRE(::chown(path.c_str(), owner, 0) == 0);
+  };
+  make(first, 1001);
+  make(second, 0);
+  make(second, 1002);
+  std::vector<::uid_t> owners;
+  for (const auto& socket : control::sockets_in(std::vector{first.path, second.path}))
+    owners.push_back(socket.owner);
+  CHECK(owners == std::vector<::uid_t>{0, 1001, 1002});
 }
 
 TEST_CASE("control sockets: what is asked at once is asked at the same time, each once") {

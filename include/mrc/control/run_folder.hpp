@@ -59,6 +59,8 @@ inline constexpr std::size_t kMostOfUser = 512;
 /// The sockets in a folder, by name: those of this user and of root, then those of others, whom the
 /// limit keeps from hiding each other's. Links are none. Empty if the folder can't be read.
 [[nodiscard]] std::vector<SocketFile> sockets_in(const std::string& folder);
+/// Those of several folders: first those of this user and of root, in all of them.
+[[nodiscard]] std::vector<SocketFile> sockets_in(const std::vector<std::string>& folders);
 
 /// Removes the sockets of processes that are gone: those of this PID namespace that have no process
 /// any more and that nobody listens on. Others stay, for tools that try them.

@@ -18,18 +18,18 @@ HostWatch::HostWatch(const Options& o)
       slow_(fabric_ ? &*fabric_ : nullptr) {}
 
 void HostWatch::find_sockets() {
-  std::set<std::string> there;
-  for (const std::string& folder : folders_of(options_))
-    for (control::SocketFile& file : control::sockets_in(folder)) {
-      if (!may_select(options_, file.name)) continue;
-      there.insert(file.path);
-      auto& watch = watches_[file.path];
-      if (watch && watch->gone()) {
-        (void)control::remove_if_stale(file.path);
-        watch.reset();
-      }
-      if (!watch) watch = std::make_unique<DeviceWatch>(options_, std::move(file));
+  std::set<Place> there;
+  for (control::SocketFile& file : control::sockets_in(folders_of(options_))) {
+    if (!may_select(options_, file.name)) continue;
+    const Place place{!control::is_trusted_user(file.owner), file.path};
+    there.insert(place);
+    auto& watch = watches_[place];
+    if (watch && watch->gone()) {
+      (void)control::remove_if_stale(file.path);
+      watch.reset();
     }
+    if (!watch) watch = std::make_unique<DeviceWatch>(options_, std::move(file));
+  }
   std::erase_if(watches_, [&](const auto& entry) { return !there.contains(entry.first); });
 }
 
@@ -47,9 +47,9 @@ HostSnapshot HostWatch::collect() {
   host.host = host_name();
   host.steer = options_.serve.steer;
   find_sockets();
-  for (auto& [path, watch] : watches_) watch->ask();
+  for (auto& [place, watch] : watches_) watch->ask();
   const Time deadline = monotonic_now() + options_.patience;
-  for (auto& [path, watch] : watches_) {
+  for (auto& [place, watch] : watches_) {
     watch->wait(deadline);
     if (watch->gone() || !watch->selected()) continue;
     if (watch->forbidden()) {
@@ -100,7 +100,7 @@ void HostWatch::set_plane(const std::string& device, unsigned plane, bool enable
   std::optional<control::SocketFile> file;
   {
     const std::lock_guard lock(mutex_);
-    for (const auto& [path, watch] : watches_)
+    for (const auto& [place, watch] : watches_)
       if (watch->selected() && !watch->forbidden() && watch->state().id == device)
         file = watch->file();
   }

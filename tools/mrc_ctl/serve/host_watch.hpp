@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "mrc_ctl/serve/device_watch.hpp"
 #include "mrc_ctl/serve/fabric_map.hpp"
@@ -36,6 +37,8 @@ class HostWatch {
 
  private:
   static constexpr Duration kFresh = std::chrono::milliseconds(200);
+  /// Whether the socket is another user's, and its path: those of others are asked last.
+  using Place = std::pair<bool, std::string>;
 
   void find_sockets();
   [[nodiscard]] HostSnapshot collect();
@@ -45,7 +48,7 @@ class HostWatch {
   std::mutex mutex_;  ///< of all that follows
   std::optional<FabricMap> fabric_;
   SlowPaths slow_;
-  std::map<std::string, std::unique_ptr<DeviceWatch>> watches_;  ///< by path of the socket
+  std::map<Place, std::unique_ptr<DeviceWatch>> watches_;
   std::deque<Json> events_;
   std::uint64_t next_event_ = 1;
   std::shared_ptr<const HostSnapshot> newest_;

@@ -170,21 +170,20 @@ MRC_SETUP Found find_devices(const std::vector<std::string>& folders, Duration p
                              const std::function<bool(const SocketName&)>& wanted) {
   Found found;
   std::vector<std::unique_ptr<RemoteDevice>> connected;
-  for (const std::string& folder : folders)
-    for (SocketFile& file : sockets_in(folder)) try {
-        if (!wanted(file.name)) continue;  // it may be stopped, which would cost time
-        connected.push_back(std::make_unique<RemoteDevice>(file));
-      } catch (const Error& error) {
-        if (error.code() == std::errc::connection_refused)
-          (void)remove_if_stale(file.path);
-        else if (error.code() == std::errc::permission_denied)
-          ++found.others;
-        else if (error.code() == std::errc::resource_unavailable_try_again)
-          found.silent.push_back({file.path + ": the process does not answer; it may be stopped",
-                                  file.name, file.owner});
-        else if (error.code() != std::errc::no_such_file_or_directory)
-          found.silent.push_back({mrc::detail::words_of(error), file.name, file.owner});
-      }
+  for (const SocketFile& file : sockets_in(folders)) try {
+      if (!wanted(file.name)) continue;  // it may be stopped, which would cost time
+      connected.push_back(std::make_unique<RemoteDevice>(file));
+    } catch (const Error& error) {
+      if (error.code() == std::errc::connection_refused)
+        (void)remove_if_stale(file.path);
+      else if (error.code() == std::errc::permission_denied)
+        ++found.others;
+      else if (error.code() == std::errc::resource_unavailable_try_again)
+        found.silent.push_back({file.path + ": the process does not answer; it may be stopped",
+                                file.name, file.owner});
+      else if (error.code() != std::errc::no_such_file_or_directory)
+        found.silent.push_back({mrc::detail::words_of(error), file.name, file.owner});
+    }
   // All at a time: one that is stopped delays the others only once.
   const Time end = monotonic_now() + patience;
   for (auto& device : connected) {

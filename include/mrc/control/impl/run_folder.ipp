@@ -164,6 +164,17 @@ MRC_SETUP std::vector<SocketFile> sockets_in(const std::string& folder) {
   return sockets;
 }
 
+MRC_SETUP std::vector<SocketFile> sockets_in(const std::vector<std::string>& folders) {
+  std::vector<SocketFile> sockets;
+  for (const std::string& folder : folders) {
+    auto some = sockets_in(folder);
+    std::move(some.begin(), some.end(), std::back_inserter(sockets));
+  }
+  std::stable_partition(sockets.begin(), sockets.end(),
+                        [](const SocketFile& file) { return is_trusted_user(file.owner); });
+  return sockets;
+}
+
 /// By the folder's descriptor: whoever owns the folder could put another one in its place.
 MRC_SETUP bool remove_if_stale(const std::string& path) noexcept try {
   const std::size_t slash = path.rfind('/');
