@@ -7,7 +7,9 @@
 #include <atomic>
 #include <cstdio>
 #include <cstring>
+#include <exception>
 #include <fstream>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -112,6 +114,19 @@ TEST_CASE("control sockets: of several folders this user's and root's come first
   for (const auto& socket : control::sockets_in(std::vector{first.path, second.path}))
     owners.push_back(socket.owner);
   CHECK(owners == std::vector<::uid_t>{0, 1001, 1002});
+}
+
+TEST_CASE("control sockets: what one throws is returned, and the others are asked") {
+  std::atomic<int> asked{0};
+  const auto thrown = control::all_at_once(3, [&](std::size_t i) {
+    ++asked;
+    if (i != 0) throw std::runtime_error(std::to_string(i));
+  });
+  CHECK(asked == 3);
+  REQUIRE(thrown.size() == 3);
+  CHECK(!thrown[0]);
+  CHECK_THROWS_WITH(std::rethrow_exception(thrown[1]), "1");
+  CHECK_THROWS_WITH(std::rethrow_exception(thrown[2]), "2");
 }
 
 TEST_CASE("control sockets: what is asked at once is asked at the same time, each once") {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "host/control_rig.hpp"
+#include "mrc/control/line_server.hpp"
 #include "mrc/host/host_change.hpp"
 #include "mrc/host/host_store.hpp"
 #include "mrc/host/steering_json.hpp"
@@ -252,6 +253,39 @@ TEST_CASE("steering: rules that mean nothing to any device of the host are known
   CHECK(without_effect({plane_bit(0) | plane_bit(1), {denied_ev(1, 1)}}) == SteeringRules{});
   store.write({useless});  // as an earlier device left it
   CHECK(without_effect({plane_bit(7), {t1, denied_ev(1, 1)}}) == SteeringRules{});
+}
+
+/// A device whose answers are none.
+struct OddDevice : control::LineHandler {
+  std::string greeting() override {
+    const Json hello{{"event", "hello"},
+                     {"protocol", 1},
+                     {"pid", ::getpid()},
+                     {"program", "odd"},
+                     {"network", detail::host_key()},
+                     {"host", "h"}};
+    return hello.dump();
+  }
+  std::string refusal(std::string_view) override { return "{}"; }
+  std::string answer(std::string_view, bool&) override { return R"({"id":"x","ok":true})"; }
+  [[nodiscard]] std::vector<int> watched() const override { return {}; }
+  std::vector<std::string> news() override { return {}; }
+  Time tick(Time) override { return kNever; }
+};
+
+TEST_CASE("steering: a device whose answer is none keeps the rules as they are, and is named") {
+  const OwnFolder folder;
+  OddDevice odd;
+  const control::LineServer server(
+      folder.path + "/" + control::to_string(control::make_socket_name()), odd);
+  HostStoreWriter store(folder.path, kPatience);
+  try {
+    (void)detail::ask_devices(store, {{plane_bit(1), {}}}, {{folder.path}, kPatience, kPatience});
+    FAIL("it has confirmed");
+  } catch (const Error& error) {
+    CHECK(error.code() == Errc::bad_message);
+    CHECK(std::string(error.what()).find("odd (pid ") != std::string::npos);
+  }
 }
 
 TEST_CASE("steering: the store belongs to who may change it, one at a time") {

@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "common/interrupt.hpp"
+#include "mrc/host/host_change.hpp"
 #include "mrc_ctl/views.hpp"
 
 namespace mrc::ctl_tool {
@@ -54,30 +55,26 @@ int status_of(const Options& o, const Found& found) {
 }
 
 Duration answer_patience(const Options& o) {
-  return std::max<Duration>(o.patience, std::chrono::seconds(2));
+  return std::max(o.patience, detail::kAnswerPatience);
 }
 
 std::vector<std::string> ask_all(const Found& found, Duration patience,
                                  const std::function<void(RemoteDevice&, std::size_t)>& ask) {
   const auto& devices = found.devices;
-  std::vector<std::string> problems(devices.size());
   const Time end = monotonic_now() + 5 * patience;
   for (const auto& device : devices)
     device->set_patience(patience, control::is_trusted_user(device->user()) ? kNever : end);
-  control::all_at_once(
-      devices.size(),
-      [&](std::size_t i) {
-        try {
-          ask(*devices[i], i);
-        } catch (const std::exception& error) {
-          problems[i] = control::problem_with(*devices[i], error);
-        }
-      },
+  const auto thrown = control::all_at_once(
+      devices.size(), [&](std::size_t i) { ask(*devices[i], i); },
       [&] {
         if (!tools::g_interrupted) return;
         for (const auto& device : devices) device->hang_up();
       });
-  for (const auto& device : devices) device->set_patience(patience);
+  std::vector<std::string> problems;
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    devices[i]->set_patience(patience);
+    problems.push_back(control::problem_with(*devices[i], thrown[i]));
+  }
   return problems;
 }
 

@@ -12,6 +12,7 @@
 #include "mrc/core/error.hpp"
 #include "mrc/core/value_text.hpp"
 #include "mrc/host/steering_json.hpp"
+#include "mrc_ctl/serve/snapshot.hpp"
 #include "mrc_ctl/views.hpp"
 
 namespace mrc::ctl_tool {
@@ -88,7 +89,7 @@ detail::SteeringRules changed(const Options& o, detail::SteeringRules rules) {
 /// is the device's to the host's rules, and is replaced. True if it had one of these. Throws
 /// mrc::Error, or what the JSON library throws, if it does not confirm.
 bool drop_own(const Options& o, RemoteDevice& device, Duration patience, Json& answer) {
-  if (o.command == Command::plane && o.up && device.hello().value("planes", 0u) > o.plane)
+  if (o.command == Command::plane && o.up && count_in(device.hello(), "planes") > o.plane)
     (void)device.request({{"request", "plane"}, {"plane", o.plane}, {"enabled", true}}, patience);
   if (o.command != Command::allow) return false;
   const Json own = answer.value("denied", Json::array());
@@ -99,8 +100,8 @@ bool drop_own(const Options& o, RemoteDevice& device, Duration patience, Json& a
 }
 
 std::string path_name(const Json& denied) {
-  const auto number = [&](const char* field) { return denied.value(field, 0u); };
-  const unsigned plane = number("plane");
+  const auto number = [&](const char* field) { return count_in(denied, field); };
+  const std::uint64_t plane = number("plane");
   if (denied.contains("ev")) return fmt::format("plane {} EV {}", plane, number("ev"));
   if (denied.contains("host"))
     return fmt::format("plane {} port of host {}", plane,
@@ -157,6 +158,12 @@ void require_effect(const detail::HostChange& change, const detail::SteeringRule
                 "nothing has changed: no device is open in this network namespace" + there);
 }
 
+std::string confirmed_text(const RemoteDevice& device, const Json& answer) {
+  return fmt::format("{}: {} paths carry nothing for that reason{}\n", printable(device.title()),
+                     count_in(answer, "paths"),
+                     count_in(answer, "peers_cut_off") > 0 ? ", NO PATH IS LEFT TO A PEER" : "");
+}
+
 void print_unconfirmed(const std::string& why) {
   fmt::print(stderr, "mrc_ctl: not confirmed: {}; it reads the rules once it runs again\n",
              printable(why));
@@ -208,16 +215,14 @@ std::string denied_text(const Json& answer) {
           rules_text(host.value("denied", none), host.value("planes_down", none));
       !all.empty())
     text += " for all devices of the host:\n" + all;
-  text += fmt::format("  {} paths carry nothing for that reason\n",
-                      answer.value("paths", std::uint64_t{0}));
-  if (const auto peers = answer.value("peers_cut_off", std::uint64_t{0}); peers > 0)
+  text += fmt::format("  {} paths carry nothing for that reason\n", count_in(answer, "paths"));
+  if (const std::uint64_t peers = count_in(answer, "peers_cut_off"); peers > 0)
     text += fmt::format("  NO PATH is left to {} peers\n", peers);
   return text;
 }
 
 detail::HostSearch host_search(const Options& o) {
-  const Duration patience = std::max<Duration>(o.patience, std::chrono::seconds(2));
-  return {folders_of(o), o.patience, patience};
+  return {folders_of(o), o.patience, answer_patience(o)};
 }
 
 detail::HostChange change_host(const Options& o, detail::HostStoreWriter& store,
@@ -245,7 +250,7 @@ int steer_host(const Options& o) {
   int status = change.unconfirmed.empty() ? 0 : 1;
   if (o.command == Command::plane && o.up && !found_rule) {
     const auto has_plane = [&](const auto& device) {
-      return device->hello().value("planes", 0u) > o.plane;
+      return count_in(device->hello(), "planes") > o.plane;
     };
     if (!change.devices.empty() &&
         std::none_of(change.devices.begin(), change.devices.end(), has_plane))
@@ -255,30 +260,27 @@ int steer_host(const Options& o) {
   }
   std::vector<Json> entries(change.confirmed.size());
   std::vector<char> had(change.confirmed.size());  // a rule of its own
-  const Duration patience = host_search(o).answer;
+  const Duration patience = answer_patience(o);
   const auto& confirmed = change.confirmed;
   const Time end = monotonic_now() + patience;
-  std::vector<std::string> problems(confirmed.size());
-  control::all_at_once(confirmed.size(), [&](std::size_t i) {
+  std::vector<std::string> lines(confirmed.size());
+  const auto thrown = control::all_at_once(confirmed.size(), [&](std::size_t i) {
     RemoteDevice& device = *confirmed[i].first;
     device.set_patience(patience, end);
     entries[i] = device.label();
     entries[i]["answer"] = confirmed[i].second;
-    try {
-      had[i] = drop_own(o, device, patience, entries[i]["answer"]);
-    } catch (const std::exception& error) {
-      problems[i] = control::problem_with(device, error);
-    }
+    had[i] = drop_own(o, device, patience, entries[i]["answer"]);
+    lines[i] = confirmed_text(device, entries[i]["answer"]);
   });
   if (tools::g_interrupted) return tools::kInterruptedStatus;
   Json answers = Json::array();
   for (std::size_t i = 0; i < confirmed.size(); ++i) {
     found_rule = found_rule || had[i] != 0;
-    if (problems[i].empty()) {
+    if (!thrown[i]) {
       answers.push_back(std::move(entries[i]));
       continue;
     }
-    print_unconfirmed(problems[i]);
+    print_unconfirmed(control::problem_with(*confirmed[i].first, thrown[i]));
     if (control::is_trusted_user(confirmed[i].first->user())) status = 1;
   }
   const Json rules = detail::to_json(wanted.steering);
@@ -294,14 +296,8 @@ int steer_host(const Options& o) {
              text.empty() ? "no rules for this host any more\n" : "rules for this host:\n" + text);
   if (change.devices.empty() && change.unconfirmed.empty() && !text.empty())
     fmt::print("no device is open here; those that open later follow the rules\n");
-  for (const Json& entry : answers) {
-    const Json& answer = entry["answer"];
-    fmt::print(
-        "{} (pid {}): {} paths carry nothing for that reason{}\n",
-        printable(entry["program"].get<std::string>()), entry["pid"].get<std::int64_t>(),
-        answer.value("paths", std::uint64_t{0}),
-        answer.value("peers_cut_off", std::uint64_t{0}) > 0 ? ", NO PATH IS LEFT TO A PEER" : "");
-  }
+  for (std::size_t i = 0; i < lines.size(); ++i)
+    if (!thrown[i]) fmt::print("{}", lines[i]);
   return status;
 }
 

@@ -27,6 +27,11 @@ inline constexpr Duration kPatience = std::chrono::seconds(10);
 /// any answer is: copying and writing it goes level by level.
 [[nodiscard]] nlohmann::json object_of(const std::string& text, int deepest = 16);
 
+/// Whether `json` is an object with that field, of the kind that `is` asks for:
+/// `&nlohmann::json::is_string`, say.
+[[nodiscard]] bool has_field(const nlohmann::json& json, const char* name,
+                             bool (nlohmann::json::*is)() const noexcept);
+
 /// A device of some process, by its control socket (docs/control.md). One thread.
 class RemoteDevice {
  public:
@@ -103,6 +108,8 @@ struct Silent {
 /// What to tell people of an exception that something about a device has thrown: words, once, with
 /// its title. What a JSON library says of an answer is replaced.
 [[nodiscard]] std::string problem_with(const RemoteDevice& device, const std::exception& error);
+/// The same of what all_at_once() returns; empty: nothing was thrown.
+[[nodiscard]] std::string problem_with(const RemoteDevice& device, const std::exception_ptr& error);
 
 /// The devices that can be found and answer, and the others.
 struct Found {
@@ -116,10 +123,11 @@ struct Found {
 };
 
 /// Calls ask(i) for each i below `count`, all at the same time, in threads of their own and in this
-/// one. Returns when all have returned, and calls `meanwhile` now and then while it waits. `ask`
-/// must not throw.
-void all_at_once(std::size_t count, const std::function<void(std::size_t)>& ask,
-                 const std::function<void()>& meanwhile = {});
+/// one, and calls `meanwhile`, which must not throw, now and then while it waits. Returns when all
+/// have returned: what each has thrown, or null.
+std::vector<std::exception_ptr> all_at_once(std::size_t count,
+                                            const std::function<void(std::size_t)>& ask,
+                                            const std::function<void()>& meanwhile = {});
 
 /// Those in the folders that `wanted` says yes to. Sockets that nobody listens on any more are
 /// removed. Each device has that long to say who it is, all at a time.

@@ -18,11 +18,14 @@
 /// of a host (docs/control.md).
 namespace mrc::inline v0_1::detail {
 
+/// How long devices have for an answer, unless something else is said.
+inline constexpr Duration kAnswerPatience = std::chrono::seconds(2);
+
 /// Where and how patiently devices are looked for.
 struct HostSearch {
   std::vector<std::string> folders;             ///< of control sockets
   Duration greeting = std::chrono::seconds(1);  ///< for all of them to say who they are
-  Duration answer = std::chrono::seconds(2);    ///< for all of them to answer a question
+  Duration answer = kAnswerPatience;            ///< for all of them to answer a question
 };
 
 /// The devices of the host, and those that do not say who they are in time; of sockets that are not

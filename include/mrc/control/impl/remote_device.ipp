@@ -17,8 +17,8 @@
 
 namespace mrc::inline v0_1::control {
 
-template <class T>
-[[nodiscard]] bool has_field(const nlohmann::json& json, const char* name, T is) {
+MRC_SETUP bool has_field(const nlohmann::json& json, const char* name,
+                         bool (nlohmann::json::*is)() const noexcept) {
   const auto field = json.find(name);
   return field != json.end() && ((*field).*is)();
 }
@@ -138,16 +138,31 @@ MRC_SETUP std::string problem_with(const RemoteDevice& device, const std::except
   return words.starts_with(title) ? words : title + ": " + words;
 }
 
+MRC_SETUP std::string problem_with(const RemoteDevice& device, const std::exception_ptr& error) {
+  if (!error) return {};
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& what) {
+    return problem_with(device, what);
+  }
+}
+
 MRC_SETUP bool Found::complete() const noexcept {
   return std::none_of(silent.begin(), silent.end(),
                       [](const Silent& one) { return is_trusted_user(one.user); });
 }
 
-MRC_SETUP void all_at_once(std::size_t count, const std::function<void(std::size_t)>& ask,
-                           const std::function<void()>& meanwhile) {
+MRC_SETUP std::vector<std::exception_ptr> all_at_once(std::size_t count,
+                                                      const std::function<void(std::size_t)>& ask,
+                                                      const std::function<void()>& meanwhile) {
+  std::vector<std::exception_ptr> thrown(count);
   std::atomic<std::size_t> left{count};
   const auto one = [&](std::size_t i) {
-    ask(i);
+    try {
+      ask(i);
+    } catch (...) {
+      thrown[i] = std::current_exception();
+    }
     --left;
   };
   std::vector<std::thread> threads;
@@ -164,6 +179,7 @@ MRC_SETUP void all_at_once(std::size_t count, const std::function<void(std::size
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   for (std::thread& thread : threads) thread.join();
+  return thrown;
 }
 
 MRC_SETUP Found find_devices(const std::vector<std::string>& folders, Duration patience,

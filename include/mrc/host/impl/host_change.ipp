@@ -54,8 +54,9 @@ MRC_SETUP void add_unconfirmed(HostChange& change, ::uid_t user, std::string why
 
 /// 0 if it is no number.
 [[nodiscard]] MRC_SETUP std::uint64_t number_in(const nlohmann::json& answer, const char* name) {
-  const auto field = answer.find(name);
-  return field != answer.end() && field->is_number_unsigned() ? field->get<std::uint64_t>() : 0;
+  return control::has_field(answer, name, &nlohmann::json::is_number_unsigned)
+             ? answer[name].get<std::uint64_t>()
+             : 0;
 }
 
 /// Asks devices something at once, and calls `then` for each, one after the other, with its answer,
@@ -63,20 +64,34 @@ MRC_SETUP void add_unconfirmed(HostChange& change, ::uid_t user, std::string why
 template <class Then>
 void ask_all(const std::vector<std::unique_ptr<control::RemoteDevice>>& devices,
              const std::function<nlohmann::json(control::RemoteDevice&)>& ask, Then&& then) {
-  struct Answer {
-    nlohmann::json json;
-    std::exception_ptr error;
-  };
-  std::vector<Answer> answers(devices.size());
-  control::all_at_once(devices.size(), [&](std::size_t i) {
-    try {
-      answers[i].json = ask(*devices[i]);
-    } catch (...) {
-      answers[i].error = std::current_exception();
-    }
-  });
+  std::vector<nlohmann::json> answers(devices.size());
+  const auto thrown =
+      control::all_at_once(devices.size(), [&](std::size_t i) { answers[i] = ask(*devices[i]); });
   for (std::size_t i = 0; i < devices.size(); ++i)
-    then(*devices[i], std::move(answers[i].json), answers[i].error);
+    then(*devices[i], std::move(answers[i]), thrown[i]);
+}
+
+/// Whether that says that the device has gone.
+[[nodiscard]] MRC_SETUP bool is_gone(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& what) {
+    return control::RemoteDevice::is_gone(what.code());
+  } catch (...) {
+    return false;
+  }
+}
+
+/// What a device's answer has thrown, as mrc::Error.
+[[noreturn]] MRC_SETUP void rethrow(const control::RemoteDevice& device,
+                                    const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& what) {  // a field is of another kind, say
+    throw Error(Errc::bad_message, control::problem_with(device, what));
+  }
 }
 
 /// Leaves those rules that mean nothing to a device either, by its answer to `check_rules`.
@@ -113,12 +128,8 @@ MRC_SETUP HostChange ask_devices(HostStoreWriter& store, const HostState& wanted
   host_change::ask_all(
       change.devices, ask,
       [&](control::RemoteDevice& device, const nlohmann::json& answer, std::exception_ptr error) {
-        if (error) try {
-            std::rethrow_exception(error);
-          } catch (const Error& what) {
-            if (!control::RemoteDevice::is_gone(what.code())) throw;
-            return;
-          }
+        if (error && host_change::is_gone(error)) return;
+        if (error) host_change::rethrow(device, error);
         if (answer.is_null()) return;
         if (host_change::number_in(answer, "serial") != change.serial)
           throw Error(Errc::bad_message, device.title() +
@@ -155,13 +166,8 @@ MRC_SETUP void tell_devices(const std::vector<std::unique_ptr<control::RemoteDev
           change.confirmed.emplace_back(&device, std::move(answer));
           return;
         }
-        try {
-          std::rethrow_exception(error);
-        } catch (const std::exception& what) {
-          const auto* own = dynamic_cast<const Error*>(&what);
-          if (own != nullptr && control::RemoteDevice::is_gone(own->code())) return;
-          host_change::add_unconfirmed(change, device.user(), control::problem_with(device, what));
-        }
+        if (!host_change::is_gone(error))
+          host_change::add_unconfirmed(change, device.user(), control::problem_with(device, error));
       });
 }
 
@@ -196,9 +202,8 @@ MRC_SETUP void merge_states(ProfileId id, EvProfileInfo& info, const HostSearch&
       },
       [&](control::RemoteDevice&, const nlohmann::json& answer, std::exception_ptr error) {
         if (error) return;  // gone, or stopped: the others count
-        const auto field = answer.find("states");
-        if (field == answer.end() || !field->is_string()) return;
-        const std::string& states = field->get_ref<const std::string&>();
+        if (!control::has_field(answer, "states", &nlohmann::json::is_string)) return;
+        const std::string& states = answer["states"].get_ref<const std::string&>();
         if (states.size() != all.size()) return;  // it does not have the profile
         for (std::size_t i = 0; i < states.size(); ++i) {
           if (states[i] == '-') continue;  // no queue pair uses it there
