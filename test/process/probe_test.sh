@@ -70,11 +70,16 @@ tool switch "$demo" p2t0-1 down
 sweep_says h0 1 $'dead: link p1t0-0 - p1t1-0\ndead: switch p2t0-1'
 tool up "$demo" >up.out
 
-say 'losses are not death'
+say 'losses are not death, and each probe counts once'
+# Numbers of paths leave out the first look, of three, where a second one follows; what is probed by
+# the second alone comes last.
+once='d["probes"] == sum(p["tries"] + p["full_tries"] for p in d["paths"]) +
+  3 * sum(p["tries"] > 3 for p in d["paths"][:28]) +
+  3 * sum(p["full_tries"] > 3 for p in d["paths"] if p["tries"] > 0)'
 if tool set "$demo" 'p1t0-0>p1t1-0' loss=0.3 2>set.err; then
   # All may get through, by chance; then it is tried again.
-  holding='10 < d["lossy"][0]["lost_percent"] < 60 and
-    d["lossy"][0]["direction"] == "p1t0-0>p1t1-0"' sweep_says h0 0 'lossy: link p1t0-0 - p1t1-0'
+  holding="10 < d['lossy'][0]['lost_percent'] < 60 and $once and
+    d['lossy'][0]['direction'] == 'p1t0-0>p1t1-0'" sweep_says h0 0 'lossy: link p1t0-0 - p1t1-0'
   expect_text sweep.out 'from p1t0-0 to p1t1-0 only'
   tool set "$demo" 'p1t0-0>p1t1-0' clear
 else

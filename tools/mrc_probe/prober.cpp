@@ -220,6 +220,7 @@ void Prober::send_trains(const std::vector<std::size_t>& asked, std::vector<Path
 template <class Pace>
 void Prober::run(Pace& pace) {
   constexpr bool kTogether = std::is_same_v<Pace, Trains>;
+  const std::uint64_t before = pace.sent();
   while (!pace.done() && !tools::g_interrupted) {
     // Probes one at a time: a round trip does not begin before its probe leaves.
     for (auto probe = pace.poll(monotonic_now()); probe;
@@ -231,7 +232,7 @@ void Prober::run(Pace& pace) {
     pace.on_time(monotonic_now());
   }
   next_id_ = pace.next_id();
-  sent_ += pace.sent();
+  sent_ += pace.sent() - before;
 }
 
 void Prober::send(const Sweep::Probe& probe) {
