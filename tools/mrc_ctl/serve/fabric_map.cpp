@@ -81,13 +81,18 @@ const FabricMap::Route* FabricMap::find(const Routes& routes, const PathSnapshot
   return route == routes.end() ? nullptr : &route->second;
 }
 
-const probe::ProbePath* FabricMap::path_of(const PeerSnapshot& peer, const PathSnapshot& path) {
-  if (path.route < 0) return nullptr;
+std::vector<const probe::ProbePath*> FabricMap::paths_of(const PeerSnapshot& peer) {
+  std::vector<const probe::ProbePath*> paths(peer.paths.size());
   const fabric::Host* from = description_.find_host(peer.from);
   const fabric::Host* to = description_.find_host(peer.to);
-  if (from == nullptr || to == nullptr) return nullptr;
-  const Route* route = find(routes(*from, *to), path);
-  return route == nullptr ? nullptr : &route->path;
+  if (from == nullptr || to == nullptr) return paths;
+  const Routes* known = nullptr;
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    if (peer.paths[i].route < 0) continue;  // of all, if the description gives no routes
+    if (known == nullptr) known = &routes(*from, *to);
+    if (const Route* route = find(*known, peer.paths[i])) paths[i] = &route->path;
+  }
+  return paths;
 }
 
 void FabricMap::add_routes(DeviceSnapshot& device) {

@@ -24,9 +24,9 @@ class FabricMap {
   [[nodiscard]] const fabric::Description& description() const { return description_; }
   /// Fills in from, to, routes and the route of each path, as far as the description has them.
   void add_routes(DeviceSnapshot& device);
-  /// The path of a peer whose routes have been filled in, with the parts that it passes; nullptr if
-  /// the description has none. Valid as long as this.
-  [[nodiscard]] const probe::ProbePath* path_of(const PeerSnapshot& peer, const PathSnapshot& path);
+  /// The paths of a peer whose routes have been filled in, with the parts that they pass; nullptr
+  /// where the description has none. Valid as long as this.
+  [[nodiscard]] std::vector<const probe::ProbePath*> paths_of(const PeerSnapshot& peer);
 
  private:
   struct Route {

@@ -62,13 +62,16 @@ std::vector<SlowPaths::Group> SlowPaths::groups_of(const DeviceSnapshot& device,
                                                    const PeerSnapshot& peer, unsigned number) {
   std::map<std::string, Group> groups;
   std::map<std::string, std::uint64_t> busiest;  ///< packets of the EV that the round trip is of
-  for (const PathSnapshot& path : peer.paths) {
+  std::vector<const probe::ProbePath*> routes(peer.paths.size());
+  if (map_ != nullptr) routes = map_->paths_of(peer);
+  for (std::size_t i = 0; i < peer.paths.size(); ++i) {
+    const PathSnapshot& path = peer.paths[i];
     const std::string key =
         fmt::format("{}/{}/{}/{}/{}", device.id, peer.lane, peer.number, path.plane, path.ev);
     const Counts now{path.counters[kDeliveredColumn], path.counters[kMarksColumn]};
     counts_[key] = now;
     const auto before = counts_before_.find(key);
-    const probe::ProbePath* route = map_ != nullptr ? map_->path_of(peer, path) : nullptr;
+    const probe::ProbePath* route = routes[i];
     const std::string name = route != nullptr
                                  ? fmt::format("{}/{}/{}/{}/T1 {}", device.id, peer.lane,
                                                peer.number, path.plane, route->uplink)
