@@ -11,6 +11,7 @@
 #include "common/interrupt.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/core/value_text.hpp"
+#include "mrc/fabric/description.hpp"
 #include "mrc/host/steering_json.hpp"
 #include "mrc_ctl/serve/snapshot.hpp"
 #include "mrc_ctl/views.hpp"
@@ -104,10 +105,12 @@ std::string path_name(const Json& denied) {
   const std::uint64_t plane = number("plane");
   if (denied.contains("ev")) return fmt::format("plane {} EV {}", plane, number("ev"));
   if (denied.contains("host"))
-    return fmt::format("plane {} port of host {}", plane,
-                       printable(denied.value("host", std::string())));
-  const std::string t0 = fmt::format("p{}t0-{}", plane, number("t0"));
-  const std::string t1 = fmt::format("p{}t1-{}", plane, number("t1"));
+    return fmt::format("plane {} port of host {}", plane, printable(text_in(denied, "host")));
+  const auto name = [&](fabric::NodeKind kind, const char* field) {
+    return fabric::switch_name(static_cast<Plane>(plane), kind,
+                               static_cast<unsigned>(number(field)));
+  };
+  const std::string t0 = name(fabric::NodeKind::t0, "t0"), t1 = name(fabric::NodeKind::t1, "t1");
   if (denied.contains("t0") && denied.contains("t1")) return fmt::format("link {} - {}", t0, t1);
   if (denied.contains("t0")) return "switch " + t0;
   if (denied.contains("t1")) return "switch " + t1;

@@ -54,7 +54,7 @@ class Planner {
     const std::size_t first_t0 = plan_.nodes.size();
     for (const NodeKind kind : {NodeKind::t0, NodeKind::t1})
       for (unsigned i = 0; i < (kind == NodeKind::t0 ? d_.t0 : d_.t1); ++i)
-        add(kind, p, i, switch_name(p, kind, i));
+        add(kind, p, i, fabric::switch_name(static_cast<Plane>(p), kind, i));
     for (unsigned k = 0; k < d_.hosts.size(); ++k) {
       const fabric::Host& h = d_.hosts[k];
       connect(p, k, h.interfaces[p], first_t0 + h.t0, fmt::format("h{}", k));
@@ -149,10 +149,6 @@ std::string nodes_text(const fabric::Description& d) {
       "hosts {} to {} and in each plane p (0 to {}) the switches p<p>t0-0 to p<p>t0-{} and "
       "p<p>t1-0 to p<p>t1-{}",
       d.hosts.front().name, d.hosts.back().name, d.planes - 1, d.t0 - 1, d.t1 - 1);
-}
-
-std::string switch_name(unsigned plane, NodeKind kind, unsigned index) {
-  return fmt::format("p{}{}-{}", plane, kind == NodeKind::t0 ? "t0" : "t1", index);
 }
 
 void check_prefix(const std::string& prefix) {

@@ -59,9 +59,6 @@ struct Plan {
 /// Which hosts and switches there are, in one line.
 [[nodiscard]] std::string nodes_text(const fabric::Description& description);
 
-/// "p1t0-2".
-[[nodiscard]] std::string switch_name(unsigned plane, NodeKind kind, unsigned index);
-
 /// 1 to 12 letters, digits, '-' or '_', as in the name of a fabric. Throws mrc::Error.
 void check_prefix(const std::string& prefix);
 

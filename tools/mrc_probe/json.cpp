@@ -59,15 +59,11 @@ Json finding_json(const Description& d, const Finding& f) {
   return j;
 }
 
-double megabits(const Report& r, double packets_per_second) {
-  return packets_per_second * r.full_size * 8 / 1e6;
-}
-
 Json slow_json(const Description& d, const Report& r, const Finding& f) {
   Json j = finding_json(d, f);
   const CarriedRates rates = carried_rates(r.paths, r.loads, f.part);
-  j["mbit_per_s"] = megabits(r, rates.here);
-  j["usual_mbit_per_s"] = megabits(r, rates.usual);
+  j["mbit_per_s"] = r.megabits(rates.here);
+  j["usual_mbit_per_s"] = r.megabits(rates.usual);
   return j;
 }
 
@@ -81,14 +77,9 @@ Json path_json(const Description& d, const Report& r, std::size_t i) {
       {"denied", path.denied},      {"tries", result.tries},          {"answered", result.answered},
       {"full_tries", full.tries},   {"full_answered", full.answered}, {"rtt_us", nullptr},
       {"mbit_per_s", nullptr}};
-  if (i < r.loads.size() && r.loads[i].best() > 0) j["mbit_per_s"] = megabits(r, r.loads[i].best());
-  if (!result.rtts.empty()) {
-    std::vector<Duration> rtts = result.rtts;
-    std::sort(rtts.begin(), rtts.end());
-    j["rtt_us"] = {{"min", microseconds(rtts.front())},
-                   {"median", microseconds(rtts[rtts.size() / 2])},
-                   {"max", microseconds(rtts.back())}};
-  }
+  if (i < r.loads.size() && r.loads[i].best() > 0) j["mbit_per_s"] = r.megabits(r.loads[i].best());
+  if (const auto span = span_of(result.rtts))
+    j["rtt_us"] = {{"min", span->least}, {"median", span->median}, {"max", span->largest}};
   return j;
 }
 

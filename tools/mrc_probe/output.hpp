@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,13 @@ using namespace probe;
 
 /// "12:00:03.512", local time.
 [[nodiscard]] std::string clock_text(WallTime time);
+
+/// The least, the middle (of two the larger one) and the largest, in microseconds.
+struct RttSpan {
+  double least = 0, median = 0, largest = 0;
+};
+/// Nothing if there are none.
+[[nodiscard]] std::optional<RttSpan> span_of(const std::vector<Duration>& rtts);
 
 /// A sweep for people: paths by peer and plane, those that fail one by one, and what is wrong.
 void print_report(const Description& d, const Report& report, bool verbose);

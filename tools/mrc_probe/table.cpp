@@ -23,12 +23,10 @@ struct Row {
 };
 
 /// "   35.1     40.2     66.0", in microseconds.
-std::string rtt_text(std::vector<Duration> rtts) {
-  if (rtts.empty()) return fmt::format("{:>9}{:>9}{:>9}", "-", "-", "-");
-  std::sort(rtts.begin(), rtts.end());
-  const auto us = [](Duration d) { return static_cast<double>(d.count()) / 1000; };
-  return fmt::format("{:9.1f}{:9.1f}{:9.1f}", us(rtts.front()), us(rtts[rtts.size() / 2]),
-                     us(rtts.back()));
+std::string rtt_text(const std::vector<Duration>& rtts) {
+  const auto span = span_of(rtts);
+  if (!span) return fmt::format("{:>9}{:>9}{:>9}", "-", "-", "-");
+  return fmt::format("{:9.1f}{:9.1f}{:9.1f}", span->least, span->median, span->largest);
 }
 
 class Table {
@@ -85,7 +83,7 @@ class Table {
   /// "9.6", in Mb/s.
   [[nodiscard]] std::string load_text(std::size_t path) const {
     if (path >= r_.loads.size() || r_.loads[path].best() == 0) return "-";
-    return fmt::format("{:.1f}", r_.loads[path].best() * r_.full_size * 8 / 1e6);
+    return fmt::format("{:.1f}", r_.megabits(r_.loads[path].best()));
   }
   /// "3 of 3", of probes of full size.
   [[nodiscard]] std::string full_text(std::size_t path) const {
@@ -128,7 +126,7 @@ class Table {
       const std::string cell = count == 0 ? "-" : fmt::format("{}/{}", alive, count);
       fmt::print("{:>8}{}", cell, losses ? '*' : ' ');
     }
-    fmt::print("{}\n", rtt_text(std::move(rtts)));
+    fmt::print("{}\n", rtt_text(rtts));
   }
 
   [[nodiscard]] bool is_listed(std::size_t path) const {
@@ -184,6 +182,14 @@ class Table {
 };
 
 }  // namespace
+
+std::optional<RttSpan> span_of(const std::vector<Duration>& rtts) {
+  if (rtts.empty()) return std::nullopt;
+  std::vector<double> us;
+  for (const Duration rtt : rtts) us.push_back(static_cast<double>(rtt.count()) / 1000);
+  const auto [least, largest] = std::minmax_element(us.begin(), us.end());
+  return RttSpan{*least, upper_median(us), *largest};
+}
 
 std::string clock_text(WallTime time) {
   const auto whole = std::chrono::floor<std::chrono::seconds>(time);

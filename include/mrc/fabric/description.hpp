@@ -32,6 +32,9 @@ enum class Forwarding : std::uint8_t {
 /// A node of one plane, or a host, which is in all of them.
 enum class NodeKind : std::uint8_t { host, t0, t1 };
 
+/// "p1t0-2": a switch, as tools call it. `kind` is t0 or t1.
+[[nodiscard]] std::string switch_name(Plane plane, NodeKind kind, unsigned number);
+
 /// The numbers that name switches and downlinks. All uSIDs have the plane in the same bits, so a
 /// route is moved to another plane by one mask (mrc-1.0 §4.2).
 ///

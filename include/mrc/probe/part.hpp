@@ -16,6 +16,7 @@
 namespace mrc::inline v0_1::probe {
 
 using fabric::Description;
+using fabric::switch_name;
 
 /// Kinds of parts. Of explanations that are equally good the smaller part is taken, so the order
 /// counts.
@@ -53,9 +54,6 @@ struct Part {
   return part;
 }
 
-/// "p1t0-2", as the fabric tool calls it. `kind` is t0 or t1.
-[[nodiscard]] std::string switch_name(Plane plane, fabric::NodeKind kind, unsigned number);
-
 /// "link p1t0-0 - p1t1-1", "link p1t0-0 > p1t1-1" (one direction), "switch p1t1-1", "plane 1" or
 /// "host h1". The part must be of `d`.
 [[nodiscard]] std::string part_name(const Description& d, const Part& part);
@@ -63,6 +61,9 @@ struct Part {
 /// The ends of a link, the sender first if the part is one direction of it: p1t0-0 and p1t1-1. The
 /// part must be a link of `d`.
 [[nodiscard]] std::pair<std::string, std::string> link_ends(const Description& d, const Part& part);
+
+/// "from p1t0-0 to p1t1-1 only; " of one direction of a link; empty for any other part.
+[[nodiscard]] std::string direction_text(const Description& d, const Part& part);
 
 /// The entry of a description's "deny" that keeps paths off a part, a link in both directions.
 /// Nothing for a host as a whole: no path would be left.

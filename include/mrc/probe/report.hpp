@@ -38,6 +38,10 @@ struct Report {
   Verdict slow;               ///< what these say: what is `dead` there carries less than others do
   std::vector<bool> link_up;  ///< [plane]: whether the host's own port has a carrier
 
+  /// Mb/s of so many packets of full size.
+  [[nodiscard]] double megabits(double packets_per_second) const noexcept {
+    return packets_per_second * full_size * 8 / 1e6;
+  }
   /// True if nothing is dead, silent, narrow or slow; parts and paths may be lossy.
   [[nodiscard]] bool all_alive() const noexcept {
     return verdict.all_alive() && narrow.all_alive() && slow.all_alive();

@@ -49,6 +49,9 @@ struct PathPace {
   std::uint64_t rtt_ns = 0;     ///< smoothed round-trip time; 0: not measured
 };
 
+/// The middle value, of two the larger one; 0 if there is none.
+[[nodiscard]] double upper_median(std::vector<double> values);
+
 /// Compares the paths from one sender to one receiver, over which it sends evenly: slow are those
 /// that delivered less than half of what the others did, at 2.5 times their round-trip time or with
 /// 4 times their share of marks, and 10 % at least. Paths that delivered fewer than 20 packets are

@@ -47,7 +47,7 @@ const FabricMap::Routes& FabricMap::routes(const fabric::Host& from, const fabri
       else if (stop.kind == probe::Stop::Kind::host)
         stops.push_back(description_.hosts[stop.number].name);
       else
-        stops.push_back(probe::switch_name(
+        stops.push_back(fabric::switch_name(
             path.plane,
             stop.kind == probe::Stop::Kind::t0 ? fabric::NodeKind::t0 : fabric::NodeKind::t1,
             stop.number));

@@ -27,13 +27,6 @@ probe::ProbePath path_in(std::uint32_t plane, unsigned to) {
   return path;
 }
 
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 /// "delivers 8 % of what others do; round trip 34.0 ms, of others 6.2 ms; marked 60 %, others 3 %".
 std::string compared(const std::vector<const probe::PathPace*>& slow,
                      const std::vector<const probe::PathPace*>& fine) {
@@ -41,7 +34,7 @@ std::string compared(const std::vector<const probe::PathPace*>& slow,
     std::vector<double> values;
     for (const probe::PathPace* pace : paces)
       if (pace->delivered > 0) values.push_back(value(*pace));
-    return median(std::move(values));
+    return probe::upper_median(std::move(values));
   };
   const auto delivered = [](const probe::PathPace& p) { return static_cast<double>(p.delivered); };
   const auto rtt = [](const probe::PathPace& p) { return static_cast<double>(p.rtt_ns) / 1e6; };
@@ -143,10 +136,7 @@ void SlowPaths::judge(const std::vector<Group>& groups) {
           std::binary_search(paths[i].there.begin(), paths[i].there.end(), f.part))
         slow.push_back(&groups[i].pace);
     SlowPart part{name_of(probe::both_ways(f.part)), {}, {}};
-    if (f.part.direction != probe::Direction::both && map_ != nullptr) {
-      const auto [from, to] = probe::link_ends(map_->description(), f.part);
-      part.detail = "from " + from + " to " + to + " only; ";
-    }
+    if (map_ != nullptr) part.detail = probe::direction_text(map_->description(), f.part);
     part.detail += compared(slow, fine);
     for (const probe::Part& other : f.alike) part.alike.push_back(name_of(other));
     found_.push_back(std::move(part));

@@ -7,6 +7,11 @@
 
 namespace mrc::inline v0_1::fabric {
 
+MRC_SETUP std::string switch_name(Plane plane, NodeKind kind, unsigned number) {
+  return 'p' + std::to_string(plane) + (kind == NodeKind::t0 ? "t0-" : "t1-") +
+         std::to_string(number);
+}
+
 MRC_SETUP const Host* Description::find_host(std::string_view host) const noexcept {
   for (const Host& h : hosts)
     if (h.name == host) return &h;

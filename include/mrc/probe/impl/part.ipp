@@ -7,11 +7,6 @@
 
 namespace mrc::inline v0_1::probe {
 
-MRC_DECL std::string switch_name(Plane plane, fabric::NodeKind kind, unsigned number) {
-  return 'p' + std::to_string(plane) + (kind == fabric::NodeKind::t0 ? "t0-" : "t1-") +
-         std::to_string(number);
-}
-
 MRC_DECL std::pair<std::string, std::string> link_ends(const Description& d, const Part& part) {
   const bool to_host = part.kind == PartKind::host_link;
   const unsigned t0 = to_host ? d.hosts[part.number].t0 : part.number;
@@ -40,6 +35,12 @@ MRC_DECL std::string part_name(const Description& d, const Part& part) {
       return "host " + d.hosts[part.number].name;
   }
   return "?";
+}
+
+MRC_DECL std::string direction_text(const Description& d, const Part& part) {
+  if (part.direction == Direction::both) return {};
+  const auto [from, to] = link_ends(d, part);
+  return "from " + from + " to " + to + " only; ";
 }
 
 MRC_DECL std::optional<fabric::Denied> denial_of(const Part& part) {

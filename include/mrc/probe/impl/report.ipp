@@ -48,13 +48,6 @@ inline bool all_chosen(const Report& r, const Part& part) {
   });
 }
 
-/// "from p1t0-0 to p1t1-1 only; " of one direction of a link.
-inline std::string direction_text(const Description& d, const Part& part) {
-  if (part.direction == Direction::both) return {};
-  const auto [from, to] = link_ends(d, part);
-  return "from " + from + " to " + to + " only; ";
-}
-
 inline std::string dead_detail(const Description& d, const Report& r, const Finding& f) {
   std::string text = direction_text(d, f.part) + of_text(f.paths, f.paths, " paths over it");
   if (f.part.kind == PartKind::host_link && f.part.number == r.self && !r.link_up[f.part.plane])
@@ -157,7 +150,7 @@ inline std::vector<Trouble> narrow_troubles(const Description& d, const Report& 
 
 /// "9.6 Mb/s", of packets of full size.
 inline std::string rate_text(const Report& r, double packets_per_second) {
-  const double mbit = packets_per_second * r.full_size * 8 / 1e6;
+  const double mbit = r.megabits(packets_per_second);
   char text[32];
   std::snprintf(text, sizeof text, mbit < 1000 ? "%.1f Mb/s" : "%.1f Gb/s",
                 mbit < 1000 ? mbit : mbit / 1000);
@@ -202,7 +195,7 @@ MRC_DECL std::vector<Trouble> troubles(const Description& d, const Report& r) {
     std::string what = part_name(d, both_ways(f.part));
     if (std::none_of(out.begin(), out.end(), [&](const Trouble& t) { return t.what == what; }))
       out.push_back({Kind::lossy, std::move(what),
-                     detail::direction_text(d, f.part) + detail::lossy_detail(f.lost, f.tries)});
+                     direction_text(d, f.part) + detail::lossy_detail(f.lost, f.tries)});
   }
   add_paths(Kind::lossy);
   return out;

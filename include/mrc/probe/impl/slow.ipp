@@ -24,10 +24,7 @@ inline double quantile(std::vector<double> values, double share) {
   return *at;
 }
 
-/// Medians of which half of the values may be those of slow paths.
-inline double upper_median(std::vector<double> values) {
-  return quantile(std::move(values), 0.5);
-}
+/// As upper_median(), where half of the values may be those of slow paths.
 inline double lower_median(std::vector<double> values) {
   return quantile(std::move(values), 0.49);
 }
@@ -50,6 +47,10 @@ inline std::map<std::pair<bool, bool>, double> usual_rates(std::span<const Probe
 }
 
 }  // namespace detail
+
+MRC_DECL double upper_median(std::vector<double> values) {
+  return detail::quantile(std::move(values), 0.5);
+}
 
 MRC_DECL std::vector<PathResult> results_of(std::span<const Standing> paths) {
   std::vector<PathResult> results;
@@ -91,7 +92,7 @@ MRC_DECL CarriedRates carried_rates(std::span<const ProbePath> paths,
     here.push_back(loads[i].best());
     others.push_back(usual.at(detail::company_of(paths[i])));
   }
-  return {detail::upper_median(std::move(here)), detail::upper_median(std::move(others))};
+  return {upper_median(std::move(here)), upper_median(std::move(others))};
 }
 
 MRC_DECL std::vector<Standing> compare_paces(std::span<const PathPace> paths) {
@@ -107,7 +108,7 @@ MRC_DECL std::vector<Standing> compare_paces(std::span<const PathPace> paths) {
     marks.push_back(share(path));
     if (path.rtt_ns > 0) rtts.push_back(static_cast<double>(path.rtt_ns));
   }
-  const double usual = detail::upper_median(std::move(delivered)),
+  const double usual = upper_median(std::move(delivered)),
                usual_rtt = detail::lower_median(std::move(rtts)),
                usual_share = detail::lower_median(std::move(marks));
   std::vector<Standing> standings;

@@ -166,16 +166,16 @@ class PacketKind final : public PlaneKind {
                                            Ev ev) const override try {
     const fabric::Host* host = fabric_.find_host(plane, peer);
     if (host == nullptr || fabric_.forwarding != fabric::Forwarding::srv6) return {};
-    const std::string prefix = "p" + std::to_string(plane);
     for (const fabric::Path& path :
          fabric::plane_paths(fabric_, plane, *self_, *host, config_->paths)) {
       if ((value(path.ev) & (kSecondEv - 1)) != (value(ev) & (kSecondEv - 1))) continue;
       for (unsigned t1 = 0; t1 < fabric_.t1; ++t1) {
         const fabric::Denied part{.plane = plane, .t1 = t1};
         if (fabric::leads_over(fabric_, part, *self_, *host, path.route))
-          return prefix + "t1-" + std::to_string(t1);
+          return fabric::switch_name(plane, fabric::NodeKind::t1, t1);
       }
-      return host->t0 == self_->t0 ? prefix + "t0-" + std::to_string(host->t0) : std::string();
+      return host->t0 == self_->t0 ? fabric::switch_name(plane, fabric::NodeKind::t0, host->t0)
+                                   : std::string();
     }
     return {};
   } catch (const Error&) {  // the description gives no paths
