@@ -7,7 +7,7 @@
 need_tool chromium chromedriver
 python3 -c 'import selenium' 2>/dev/null || skip 'python3-selenium is not installed'
 need_program "$mrc_ctl"
-need_serve "$mrc_ctl"
+need_serve
 pictures=$build/test/serve_page
 mkdir -p "$pictures"
 t1=p1t1-2

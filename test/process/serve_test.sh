@@ -9,7 +9,7 @@ page=$source_dir/docs/serve.md
 cd "$work"
 mkdir sockets empty
 export MRC_CONTROL=$PWD/sockets
-need_serve "$mrc_ctl"
+need_serve
 
 ask() {  # ask METHOD PATH [HEADER: VALUE]... [--body TEXT]: the body; head in ask.head
   local method=$1 path=$2

@@ -101,12 +101,10 @@ need_tool() {  # need_tool NAME...: programs of others
     command -v "$name" >/dev/null || skip "$name is not installed (scripts/install-deps)"
   done
 }
-need_serve() {  # need_serve MRC_CTL: it has an HTTP server
-  # At an address that no host has.
-  if grep_all 'built without cpp-httplib' < <("$1" serve --listen 192.0.2.1:1 2>&1); then
-    skip 'mrc_ctl was built without cpp-httplib'
-  fi
+can_serve() {  # it has an HTTP server; asked at an address that no host has
+  ! grep_all 'built without cpp-httplib' < <("$mrc_ctl" serve --listen 192.0.2.1:1 2>&1)
 }
+need_serve() { can_serve || skip 'mrc_ctl was built without cpp-httplib'; }
 need_tool jq python3
 has_ipv6() { grep -q '^00000000000000000000000000000001 ' /proc/net/if_inet6 2>/dev/null; }
 sanitized() { grep -q -e __asan_init -e __tsan_init "$1"; }

@@ -76,7 +76,11 @@ void DeviceWatch::ask() {
     const std::lock_guard lock(mutex_);
     patient_ = state_.up || !std::exchange(asked_, true);
   }
-  (void)errand_.ask();
+  try {
+    (void)errand_.ask();
+  } catch (const std::system_error&) {
+    fail(kNoThread);
+  }
 }
 
 void DeviceWatch::wait(Time deadline) {

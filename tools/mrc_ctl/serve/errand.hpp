@@ -11,28 +11,33 @@
 
 namespace mrc::ctl_tool {
 
+/// What is said where ask() throws.
+inline constexpr const char* kNoThread =
+    "it can't be asked: this user has too many processes and threads (ulimit -u)";
+
 /// A thread that does one thing each time it is asked to, for those who do not want to wait for it
 /// longer than they like. Any thread.
 class Errand {
  public:
   /// `what` must not throw, and takes a bounded time: the destructor waits for it.
-  explicit Errand(std::function<void()> what)
-      : what_(std::move(what)), thread_([this] { run(); }) {}
+  explicit Errand(std::function<void()> what) : what_(std::move(what)) {}
   ~Errand() {
     {
       const std::lock_guard lock(mutex_);
       ends_ = true;
     }
     changed_.notify_all();
-    thread_.join();
+    if (thread_.joinable()) thread_.join();
   }
   Errand(const Errand&) = delete;
   Errand& operator=(const Errand&) = delete;
 
-  /// Has it done, unless it is being done. False in that case.
+  /// Has it done, unless it is being done. False in that case. Throws std::system_error if there is
+  /// no thread for it.
   bool ask() {
     {
       const std::lock_guard lock(mutex_);
+      if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
       if (std::exchange(asked_, true)) return false;
     }
     changed_.notify_all();

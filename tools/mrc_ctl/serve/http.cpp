@@ -12,7 +12,15 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <system_error>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "mrc/core/error.hpp"
 
@@ -140,6 +148,56 @@ void set_options(socket_t socket) {
   (void)::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
 }
 
+/// Threads that answer requests: as many of kThreads as there can be. The library's own pool ends
+/// the program if one of them can't be started.
+class Workers : public httplib::TaskQueue {
+ public:
+  Workers() {
+    threads_.reserve(kThreads);
+    try {
+      while (threads_.size() < kThreads) threads_.emplace_back([this] { run(); });
+    } catch (const std::system_error&) {
+      if (threads_.empty()) throw;
+    }
+  }
+
+  void enqueue(std::function<void()> job) override {
+    {
+      const std::lock_guard lock(mutex_);
+      jobs_.push_back(std::move(job));
+    }
+    changed_.notify_one();
+  }
+  void shutdown() override {
+    {
+      const std::lock_guard lock(mutex_);
+      ends_ = true;
+    }
+    changed_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+ private:
+  void run() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      changed_.wait(lock, [this] { return !jobs_.empty() || ends_; });
+      if (jobs_.empty()) return;
+      const std::function<void()> job = std::move(jobs_.front());
+      jobs_.pop_front();
+      lock.unlock();
+      job();
+      lock.lock();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> jobs_;
+  bool ends_ = false;
+  std::vector<std::thread> threads_;
+};
+
 [[noreturn]] void throw_no_listening(const HostPort& at, int error) {
   std::string why = "can't listen at " + to_string(at);
   if (error == EADDRINUSE)
@@ -160,6 +218,7 @@ void set_options(socket_t socket) {
 struct HttpServer::Implementation {
   Server server;
   int port = 0;
+  std::exception_ptr failed;  ///< once it has ended
   std::atomic<bool> ended{false};
   std::thread thread;
 };
@@ -168,7 +227,7 @@ HttpServer::HttpServer(const HostPort& at, Answer answer)
     : implementation_(std::make_unique<Implementation>()) {
   using httplib::Request, httplib::Response;
   Server& server = implementation_->server;
-  server.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
+  server.new_task_queue = [] { return new Workers; };
   server.set_payload_max_length(kLongestBody);
   server.set_socket_options(set_options);
   const auto handle = [answer](const Request& request, Response& response) {
@@ -198,12 +257,22 @@ HttpServer::HttpServer(const HostPort& at, Answer answer)
     implementation_->port = server.bind_to_port(at.host, at.port) ? at.port : -1;
   if (implementation_->port <= 0) throw_no_listening(at, errno);
   implementation_->thread = std::thread([implementation = implementation_.get()] {
-    (void)implementation->server.listen_after_bind();
+    try {
+      (void)implementation->server.listen_after_bind();
+    } catch (...) {  // no more threads
+      implementation->failed = std::current_exception();
+    }
     implementation->ended = true;
   });
   // stop() has no effect before.
   while (!server.is_running() && !implementation_->ended)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  if (implementation_->ended && implementation_->failed) {
+    implementation_->thread.join();
+    throw Error(Errc::no_resources,
+                "no threads for the server: this user has too many processes and threads (ulimit "
+                "-u)");
+  }
 }
 
 HttpServer::~HttpServer() {

@@ -2,6 +2,7 @@
 #include "mrc_ctl/serve/peer_watch.hpp"
 
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
 #include "mrc_ctl/devices.hpp"
@@ -56,7 +57,13 @@ PeerWatch::PeerWatch(std::vector<HostPort> peers, Duration patience) : patience_
 
 std::vector<std::string> PeerWatch::snapshots() {
   const std::lock_guard asking(asking_);
-  for (auto& peer : peers_) (void)peer->errand.ask();
+  for (auto& peer : peers_) try {
+      (void)peer->errand.ask();
+    } catch (const std::system_error&) {
+      const std::lock_guard lock(peer->mutex);
+      peer->problem = kNoThread;
+      peer->newest.clear();
+    }
   const Time deadline = monotonic_now() + patience_;
   std::vector<std::string> all;
   for (auto& peer : peers_) {
