@@ -45,6 +45,11 @@ say "named within $((SECONDS - began)) s"
 expect 'only it' [ "$(rates 'len(d[0]["slow"])')" = 1 ]
 on h0 "$mrc_ctl" --pid "$client" paths --for 8s >"$work/rates.out" 2>&1 || true
 expect_text "$work/rates.out" 'Gb/s' 'marked %'
+on h0 "$mrc_ctl" --pid "$client" --json paths --for 1s --plane 1 --bad >"$work/rates.json" || true
+expect '--plane and --bad' [ "$(rates 'd[0]["answer"][0]["paths"]')" = '[]' ]
+on h0 "$mrc_ctl" --pid "$client" paths --for 1s --peer 77 >"$work/rates.out" || true
+expect_text "$work/rates.out" 'no peer 77'
+refused 2 'only with --for' -- "$mrc_ctl" paths --fabric "$fabric_file"
 refused 2 'no-such.json' -- on h0 "$mrc_ctl" --pid "$client" paths --for 1s --fabric no-such.json
 
 say 'the page of mrc_ctl serve has it'

@@ -41,13 +41,9 @@ Found find_devices(const Options& o, const std::vector<control::SocketName>& wit
   return found;
 }
 
-namespace {
-
 bool counts(const Options& o, ::uid_t user) {
   return control::is_trusted_user(user) || o.pid || !o.device.empty() || !o.name.empty();
 }
-
-}  // namespace
 
 int status_of(const Options& o, const Found& found) {
   const bool named = o.pid || !o.device.empty();

@@ -38,6 +38,8 @@ using control::RemoteDevice;
 /// named: anybody can make some.
 [[nodiscard]] int status_of(const Options& o, const Found& found);
 
+/// Whether a device of that user counts for the exit status: this user's, root's, or a named one.
+[[nodiscard]] bool counts(const Options& o, ::uid_t user);
 /// How long a device has for an answer.
 [[nodiscard]] Duration answer_patience(const Options& o);
 /// Calls ask(device, its place) for all devices at once, each from a thread of its own. Each has

@@ -23,9 +23,9 @@ commands show all of them, and those that change something want --pid, --name,
 --device or --all. drain, deny, allow, and plane with --all hold for all devices
 of the host, those that open later included, unless devices are named.
 
-Exit status: 0 done, 1 a device refused or did not answer, a probe was lost, or hosts do not fit;
-2 bad options, 3 there is no such device, or a host that is to be checked does not answer, 130
-interrupted.
+Exit status: 0 done, 1 a device refused or did not answer, a probe was lost, a link is slow (paths
+--for), or hosts do not fit; 2 bad options, 3 there is no such device, or a host that is to be
+checked does not answer, 130 interrupted.
 docs/control.md explains what is shown, and has the protocol.)";
 
 void add_duration(CLI::App& app, const std::string& name, const std::string& help, Duration& to,
@@ -336,6 +336,8 @@ Options parse_options(int argc, char** argv) {
   add_changing(app, o);
   tools::parse_command_line(app, argc, argv, [&o] {
     if (o.drains) take_drained(o);
+    if (!o.fabric.empty() && o.watch_for == Duration(0))
+      throw CLI::ValidationError("--fabric: only with --for, which names the links that are slow");
     if (o.command == Command::check && !o.check.listen && o.check.hosts.empty())
       throw CLI::ValidationError("check: name a host to check, or give --listen");
   });

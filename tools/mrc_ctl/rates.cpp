@@ -10,12 +10,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "common/interrupt.hpp"
 #include "common/table.hpp"
 #include "common/terminal.hpp"
+#include "mrc_ctl/probe.hpp"
 #include "mrc_ctl/serve/device_watch.hpp"
 #include "mrc_ctl/serve/fabric_map.hpp"
 #include "mrc_ctl/serve/slow_paths.hpp"
@@ -34,16 +36,21 @@ double seconds(Duration d) {
 }
 
 /// --fabric, MRC_FABRIC, or the description that a device itself has read; empty: there is none.
-std::string description_of(const Options& o, Found& found) {
+/// Devices of other users could name any file.
+std::string description_of(const Options& o, const Found& found) {
   if (!o.fabric.empty()) return o.fabric;
   if (const char* file = std::getenv("MRC_FABRIC"); file != nullptr && *file != '\0') return file;
-  for (const auto& device : found.devices) {
-    const Json answer = device->request({{"request", "config"}});
-    const auto options = answer.find("options");
-    const std::string file = options != answer.end() ? text_in(*options, "fabric") : std::string();
-    if (!file.empty() && std::filesystem::exists(file)) return file;
-  }
-  return {};
+  std::vector<std::string> files(found.devices.size());
+  (void)ask_all(found, answer_patience(o), [&](RemoteDevice& device, std::size_t i) {
+    if (!control::is_trusted_user(device.user())) return;
+    const Json answer = device.request({{"request", "config"}});
+    files[i] = text_in(object_in(answer, "options"), "fabric");
+  });
+  const auto file = std::find_if(files.begin(), files.end(), [](const std::string& name) {
+    std::error_code error;
+    return std::filesystem::is_regular_file(name, error);
+  });
+  return file == files.end() ? std::string() : *file;
 }
 
 /// What a path did in the time, from its counters before and after.
@@ -62,13 +69,16 @@ struct PathRates {
   }
 };
 
-/// Those of a peer. An EV that has taken the place of another one began anew.
-std::vector<PathRates> rates_of(const PeerSnapshot& after, const PeerSnapshot* before) {
+/// Those of a peer that the options ask for. An EV that has taken the place of another one began
+/// anew.
+std::vector<PathRates> rates_of(const Options& o, const PeerSnapshot& after,
+                                const PeerSnapshot* before) {
   std::map<std::pair<std::uint32_t, std::uint32_t>, const PathSnapshot*> known;
   if (before != nullptr)
     for (const PathSnapshot& path : before->paths) known[{path.plane, path.ev}] = &path;
   std::vector<PathRates> all;
   for (const PathSnapshot& path : after.paths) {
+    if (!wants_path(o, path.plane, path.state)) continue;
     PathRates& rates = all.emplace_back(PathRates{&path, path.counters});
     const auto old = known.find({path.plane, path.ev});
     for (std::size_t i = 0; i < rates.counts.size() && old != known.end(); ++i)
@@ -105,7 +115,8 @@ std::string table_of(const std::vector<PathRates>& rates, double took, bool idle
                                  fmt::format("{:.0f}", static_cast<double>(r.path->rtt_ns) / 1000)};
     for (std::size_t i = 0; i < c.size(); ++i) c[i].cells.push_back(cells[i]);
   }
-  std::string text = c[0].cells.empty()
+  std::string text = rates.empty() ? "  none\n"
+                     : c[0].cells.empty()
                          ? "  none has carried anything\n"
                          : tools::table_text(c, tools::output_width(tools::kUnlimitedWidth));
   if (hidden > 0 && !c[0].cells.empty())
@@ -141,38 +152,45 @@ std::string slow_text(const SlowPart& part) {
 class Rounds {
  public:
   Rounds(const Options& o, Found& found)
-      : found_(found),
+      : options_(o),
+        found_(found),
         length_(std::clamp(seconds(o.watch_for) / kRounds, kShortestRound, kLongestRound)) {
     if (const std::string file = description_of(o, found); !file.empty()) map_.emplace(file);
     slow_.emplace(map_ ? &*map_ : nullptr, length_);
   }
 
-  /// Asks all devices; false if one does not answer, which is left out from then on.
-  bool look() {
-    bool all = true;
+  /// Asks all devices. Those that do not answer are named, and left out from then on. Returns the
+  /// exit status, as far as they decide it.
+  int look() {
+    std::vector<DeviceSnapshot> states(found_.devices.size());
+    const auto problems =
+        ask_all(found_, answer_patience(options_), [&](RemoteDevice& device, std::size_t i) {
+          DeviceSnapshot state;
+          state.id = device.id();
+          take_hello(state, device.hello());
+          states[i] = read_device(device, std::move(state));
+        });
+    if (tools::g_interrupted) return tools::kInterruptedStatus;
+    const int status = print_problems(options_, found_, problems);
     now_.clear();
-    std::erase_if(found_.devices, [&](const auto& device) {
-      try {
-        DeviceSnapshot state;
-        state.id = device->id();
-        take_hello(state, device->hello());
-        state = read_device(*device, std::move(state));
-        if (map_) map_->add_routes(state);
-        now_.push_back(std::move(state));
-        return false;
-      } catch (const std::exception& error) {
-        fmt::print(stderr, "mrc_ctl: {}\n", printable(error.what()));
-        all = false;
-        return true;
-      }
+    std::size_t i = 0;
+    std::erase_if(found_.devices, [&](const auto&) {
+      const std::size_t place = i++;
+      if (!problems[place].empty()) return true;
+      if (map_) map_->add_routes(states[place]);
+      now_.push_back(std::move(states[place]));
+      return false;
     });
     time_ = seconds(monotonic_now().time_since_epoch());
     if (first_.empty()) {
       first_ = now_;
       begin_ = time_;
     }
-    slow_->take(time_, now_);
-    return all;
+    std::vector<DeviceSnapshot> judged;
+    for (std::size_t n = 0; n < now_.size(); ++n)
+      if (counts(options_, found_.devices[n]->user())) judged.push_back(now_[n]);
+    slow_->take(time_, judged);
+    return status;
   }
 
   [[nodiscard]] Duration length() const {
@@ -180,7 +198,8 @@ class Rounds {
   }
   [[nodiscard]] const std::vector<SlowPart>& slow() const { return slow_->found(); }
 
-  void print(const Options& o) const {
+  void print() const {
+    const Options& o = options_;
     const double took = std::max(time_ - begin_, 1e-3);
     Json all = Json::array();
     for (std::size_t i = 0; i < now_.size(); ++i) {
@@ -190,9 +209,12 @@ class Rounds {
       entry["answer"] = Json::array();
       if (!o.json && now_.size() > 1)
         fmt::print("{}, id {}:\n", printable(found_.devices[i]->title()), now_[i].id);
+      bool any = false;
       for (const PeerSnapshot& peer : now_[i].peers) {
+        if (!names_peer(o.peer, {{"number", peer.number}, {"addresses", peer.addresses}})) continue;
+        any = true;
         const auto rates =
-            rates_of(peer, before == first_.end() ? nullptr : find_peer(*before, peer));
+            rates_of(o, peer, before == first_.end() ? nullptr : find_peer(*before, peer));
         if (o.json)
           entry["answer"].push_back({{"lane", peer.lane},
                                      {"peer", peer.number},
@@ -203,6 +225,7 @@ class Rounds {
           fmt::print("peer {} of lane {}, {}, in {:.1f} s:\n{}", peer.number, peer.lane,
                      printable(peer.addresses), took, table_of(rates, took, o.idle));
       }
+      if (!o.json && !any) fmt::print("{}", no_peers_text(o));
       if (i == 0) {  // of all devices together
         entry["slow"] = Json::array();
         for (const SlowPart& part : slow()) entry["slow"].push_back(to_json(part));
@@ -215,6 +238,7 @@ class Rounds {
   }
 
  private:
+  const Options& options_;
   Found& found_;
   double length_;  ///< of a round, in seconds
   std::optional<FabricMap> map_;
@@ -226,21 +250,21 @@ class Rounds {
 }  // namespace
 
 int run_rates(const Options& o, Found& found) {
-  const tools::HeldSignals signals;
+  int status = status_of(o, found);
   Rounds rounds(o, found);
-  bool all = rounds.look() && found.silent.empty();
+  status = std::max(status, rounds.look());
   const Time end = monotonic_now() + o.watch_for;
   for (Time next = monotonic_now(); next < end && !tools::g_interrupted;) {
     next = std::min(next + rounds.length(), end);
     const Duration left = std::max<Duration>(next - monotonic_now(), Duration(0));
     const timespec limit{static_cast<time_t>(left.count() / 1'000'000'000),
                          static_cast<long>(left.count() % 1'000'000'000)};
-    signals.sleep({}, &limit);
-    if (!tools::g_interrupted) all = rounds.look() && all;
+    tools::HeldSignals().sleep({}, &limit);
+    if (!tools::g_interrupted) status = std::max(status, rounds.look());
   }
-  rounds.print(o);
+  rounds.print();
   if (tools::g_interrupted) return tools::kInterruptedStatus;
-  return all && rounds.slow().empty() ? 0 : 1;
+  return rounds.slow().empty() ? status : std::max(status, 1);
 }
 
 }  // namespace mrc::ctl_tool

@@ -11,6 +11,7 @@
 #include "common/table.hpp"
 #include "common/terminal.hpp"
 #include "mrc_ctl/probe.hpp"
+#include "mrc_ctl/serve/snapshot.hpp"
 
 namespace mrc::ctl_tool {
 namespace {
@@ -63,13 +64,6 @@ std::string hex(const Json& object, const char* name) {
 std::string plane_state(const Json& plane) {
   if (!plane.value("enabled", true)) return "disabled";
   return plane.value("up", false) ? "up" : "down";
-}
-
-/// Whether the options of `paths` ask for it.
-bool wants_path(const Options& o, const Json& path) {
-  if (o.in_plane && number(path, "plane") != *o.in_plane) return false;
-  const std::string state = cell(path, "state");
-  return !o.bad || state == "assumed_bad" || state == "denied";
 }
 
 }  // namespace
@@ -203,6 +197,15 @@ std::string enabled_text(const Json& planes, unsigned plane) {
   return planes.at(plane).value("enabled", false) ? "enabled" : "disabled";
 }
 
+bool wants_path(const Options& o, std::uint64_t plane, const std::string& state) {
+  return (!o.in_plane || plane == *o.in_plane) &&
+         (!o.bad || state == "assumed_bad" || state == "denied");
+}
+
+std::string no_peers_text(const Options& o) {
+  return o.peer.empty() ? "  no peers\n" : fmt::format("  no peer {}\n", o.peer);
+}
+
 Json all_paths(RemoteDevice& device, const Options& o) {
   Json all = Json::array();
   for (const Json& peer : device.list({{"request", "peers"}}, "peers")) {
@@ -216,7 +219,10 @@ Json all_paths(RemoteDevice& device, const Options& o) {
                                          "paths")}});
     Json& paths = all.back()["paths"];
     paths.erase(std::remove_if(paths.begin(), paths.end(),
-                               [&o](const Json& path) { return !wants_path(o, path); }),
+                               [&o](const Json& path) {
+                                 return !wants_path(o, count_in(path, "plane"),
+                                                    text_in(path, "state"));
+                               }),
                 paths.end());
   }
   return all;
@@ -258,8 +264,7 @@ std::string paths_text(RemoteDevice& device, const Options& o) {
             table(c);
     if (hidden > 0) text += fmt::format("({} good paths have carried nothing: --idle)\n", hidden);
   }
-  if (!text.empty()) return text;
-  return o.peer.empty() ? "  no peers\n" : fmt::format("  no peer {}\n", o.peer);
+  return text.empty() ? no_peers_text(o) : text;
 }
 
 std::string config_text(RemoteDevice& device) {

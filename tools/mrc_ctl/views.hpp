@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "mrc_ctl/devices.hpp"
@@ -24,6 +25,10 @@ namespace mrc::ctl_tool {
 /// "enabled" or "disabled", from a device's list of planes.
 [[nodiscard]] std::string enabled_text(const Json& planes, unsigned plane);
 
+/// Whether --plane and --bad leave a path.
+[[nodiscard]] bool wants_path(const Options& o, std::uint64_t plane, const std::string& state);
+/// What is said where --peer leaves no peer.
+[[nodiscard]] std::string no_peers_text(const Options& o);
 /// The paths that --peer, --plane and --bad leave: [{"lane", "peer", "addresses", "paths"}].
 [[nodiscard]] Json all_paths(RemoteDevice& device, const Options& o = {});
 /// Everything that a device tells.

@@ -5,15 +5,13 @@
 #include <cmath>
 #include <span>
 
-namespace mrc::ctl_tool {
-namespace {
+#include "mrc/control/remote_device.hpp"
 
-const Json& object_in(const Json& object, const char* name) {
-  static const Json kEmpty = Json::object();
-  if (!object.is_object()) return kEmpty;
-  const auto field = object.find(name);
-  return field != object.end() && field->is_object() ? *field : kEmpty;
-}
+namespace mrc::ctl_tool {
+
+using control::has_field;
+
+namespace {
 
 std::uint32_t small_in(const Json& object, const char* name) {
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(count_in(object, name), UINT32_MAX));
@@ -88,24 +86,28 @@ Json json_of(const DeviceSnapshot& device) {
 }  // namespace
 
 std::uint64_t count_in(const Json& object, const char* name) {
-  if (!object.is_object()) return 0;
-  const auto field = object.find(name);
-  if (field == object.end() || !field->is_number()) return 0;
-  if (field->is_number_unsigned()) return field->get<std::uint64_t>();
-  const double value = field->get<double>();
+  if (has_field(object, name, &Json::is_number_unsigned)) return object[name].get<std::uint64_t>();
+  const double value = has_field(object, name, &Json::is_number) ? object[name].get<double>() : 0;
   return value > 0 && value < 1e19 ? static_cast<std::uint64_t>(value) : 0;
 }
 
 std::string text_in(const Json& object, const char* name) {
-  if (!object.is_object()) return {};
-  const auto field = object.find(name);
-  return field != object.end() && field->is_string() ? field->get<std::string>() : std::string();
+  return has_field(object, name, &Json::is_string) ? object[name].get<std::string>()
+                                                   : std::string();
 }
 
 bool flag_in(const Json& object, const char* name, bool otherwise) {
-  if (!object.is_object()) return otherwise;
-  const auto field = object.find(name);
-  return field != object.end() && field->is_boolean() ? field->get<bool>() : otherwise;
+  return has_field(object, name, &Json::is_boolean) ? object[name].get<bool>() : otherwise;
+}
+
+const Json& object_in(const Json& object, const char* name) {
+  static const Json kEmpty = Json::object();
+  return has_field(object, name, &Json::is_object) ? object[name] : kEmpty;
+}
+
+const Json& list_in(const Json& object, const char* name) {
+  static const Json kEmpty = Json::array();
+  return has_field(object, name, &Json::is_array) ? object[name] : kEmpty;
 }
 
 PathSnapshot path_of(const Json& report) {
@@ -149,10 +151,9 @@ void take_hello(DeviceSnapshot& device, const Json& hello) {
   device.program = text_in(hello, "program");
   device.host = text_in(hello, "host");
   device.version = text_in(hello, "version");
-  const auto opened = hello.is_object() ? hello.find("opened") : hello.end();
-  if (hello.is_object() && opened != hello.end() && opened->is_number() &&
-      std::isfinite(opened->get<double>()))
-    device.opened = opened->get<double>();
+  if (has_field(hello, "opened", &Json::is_number))
+    if (const auto opened = hello["opened"].get<double>(); std::isfinite(opened))
+      device.opened = opened;
 }
 
 void take_counters(DeviceSnapshot& device, const Json& counters) {
@@ -161,10 +162,7 @@ void take_counters(DeviceSnapshot& device, const Json& counters) {
   device.completion_queues = count_in(counters, "cqs");
   device.counters = values_in(object_in(counters, "engine"), kEngineFields);
   device.planes.clear();
-  if (!counters.is_object()) return;
-  const auto planes = counters.find("planes");
-  if (planes == counters.end() || !planes->is_array()) return;
-  for (const Json& plane : *planes) device.planes.push_back(plane_of(plane));
+  for (const Json& plane : list_in(counters, "planes")) device.planes.push_back(plane_of(plane));
 }
 
 Json event_of(const Json& event, const DeviceSnapshot& device, std::uint64_t number) {
