@@ -46,7 +46,7 @@ TEST_CASE("top: a table of 80 columns, in one piece") {
   for (const std::string& line : lines) CHECK(line.size() <= 80);
   REQUIRE(lines.size() > 5);
   CHECK(lines[0] ==
-        "mrc_ctl top: 2 devices, sending 399.9 Gb/s, receiving 246 b/s, 3 do not answer");
+        "mrc_ctl top: 2 devices, sending 399.9 Gb/s, receiving 246 b/s, 3 silent or slow");
   CHECK(lines[2].find("paths up") != std::string::npos);
   CHECK(lines[3].starts_with("  all_"));
   CHECK(lines[3].find(" 4194304 ") != std::string::npos);

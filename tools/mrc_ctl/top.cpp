@@ -30,10 +30,13 @@ class Top {
     const std::size_t count = found_.devices.size();
     std::vector<std::optional<Row>> rows(count);
     std::vector<Counters> counters(count);
+    std::vector<char> late(count);
+    const Time limit = monotonic_now() + kLate;
     const auto problems =
         ask_all(found_, answer_patience(options_), [&](RemoteDevice& device, std::size_t i) {
           const auto known = before_.find(device.id());
           rows[i] = row_of(device, known == before_.end() ? nullptr : &known->second, counters[i]);
+          late[i] = monotonic_now() > limit;
         });
     rows_.clear();
     std::map<std::string, Counters> now;
@@ -42,10 +45,10 @@ class Top {
       if (!control::is_trusted_user(one.user)) mute_.push_back(one.name);
     for (std::size_t i = 0; i < count; ++i) {
       const RemoteDevice& device = *found_.devices[i];
-      if (!problems[i].empty()) {  // it has just gone, or is stopped
-        if (!control::is_trusted_user(device.user())) mute_.push_back(device.name());
-        continue;
-      }
+      const bool failed = !problems[i].empty();  // it has just gone, or is stopped
+      if ((failed || late[i] != 0) && !control::is_trusted_user(device.user()))
+        mute_.push_back(device.name());
+      if (failed) continue;
       rows_.push_back(std::move(*rows[i]));
       now[device.id()] = std::move(counters[i]);
     }
@@ -140,13 +143,14 @@ class Top {
                                : "");
   }
 
-  /// Looks until other users' devices that did not answer are asked again.
+  /// Looks until other users' devices that did not answer, or not within kLate, are asked again.
   static constexpr unsigned kMuteLooks = 10;
+  static constexpr Duration kLate = std::chrono::milliseconds(500);
 
   const Options& options_;
   Found found_;
   unsigned looks_ = 0;
-  std::size_t silent_ = 0;                 ///< sockets that did not answer
+  std::size_t silent_ = 0;                 ///< sockets that do not answer, or too slowly
   std::vector<control::SocketName> mute_;  ///< those of other users, which delay no look again
   std::vector<Row> rows_;
   std::map<std::string, Counters> before_;  ///< by id

@@ -191,7 +191,7 @@ std::string overview_text(const std::vector<Row>& rows, std::size_t selected, st
   for (const Row& row : rows) tx += row.tx, rx += row.rx;
   const std::string head = fmt::format(
       "mrc_ctl top: {} devices, sending {}, receiving {}{}\n\n", rows.size(), amount(tx, "b/s"),
-      amount(rx, "b/s"), silent > 0 ? fmt::format(", {} do not answer", silent) : std::string());
+      amount(rx, "b/s"), silent > 0 ? fmt::format(", {} silent or slow", silent) : std::string());
   if (rows.empty()) return head;
   std::vector<TableColumn> table{{"  process", true, {}}, {"send b/s", false, {}},
                                  {"recv b/s", false, {}}, {"again/s", false, {}},

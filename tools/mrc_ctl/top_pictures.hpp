@@ -37,7 +37,7 @@ enum class SortBy { throughput, name, again, rtt };
 void sort(std::vector<Row>& rows, SortBy by);
 
 /// All devices, and the planes of the selected one below. `lines`, `width`: how many lines and
-/// columns there is room for.
+/// columns there is room for; `silent`: devices that are not asked now, or have not answered.
 [[nodiscard]] std::string overview_text(const std::vector<Row>& rows, std::size_t selected,
                                         std::size_t silent, std::size_t lines, std::size_t width);
 /// One device: its queue pairs, and a map of its paths.
