@@ -50,6 +50,9 @@ bad = [f"{name or 'mrc_ctl'}: help has {sorted(helped.get(name, []))}, the page 
        for name in helped.keys() | shown.keys() if helped.get(name) != shown.get(name)]
 sys.exit("\n".join(bad) or 0)
 END
+kinds=$(COLUMNS=400 "$mrc_ctl" events --help | sed -n 's/^ *--kind .*Only those: //p')
+[[ -n $kinds && $(tr '\n' ' ' <"$tool/mrc_ctl.1") == *"Only those: $kinds."* ]] ||
+  fail "the manual page has other kinds of events than --help: $kinds"
 if command -v groff >/dev/null; then
   groff -mandoc -Tutf8 -ww "$tool/mrc_ctl.1" >page.out 2>page.err || fail 'groff does not read it'
   [[ ! -s page.err ]] || fail "groff warns: $(cat page.err)"
@@ -88,6 +91,7 @@ offers 'down up' plane 1 ''
 offers 'diff get list put' profiles ''
 offers '--dry-run' profiles put --dr
 offers 'info off warn' log ''
+offers 'plane plane_down plane_up' events --kind pl
 offers "$(printf '%s\n' "$server" "$client" | sort | paste -sd' ')" paths --pid ''
 offers "$client" paths --pid "$client"
 offers 'mrc_perf' --name mrc

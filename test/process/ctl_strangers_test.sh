@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Sockets of another user's that greet and then fall silent: they delay root's mrc_ctl by one
 # answer's time, however many they are, are named, and change no exit status; and they hide no
-# device from `mrc_ctl serve`.
+# device from `mrc_ctl serve`. Nor do those that answer slowly, or what is no answer, change
+# anything for others.
 . "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 need_program "$mrc_ctl" "$mrc_perf"
 ((EUID == 0)) || skip 'becoming another user needs root'
@@ -21,10 +22,10 @@ start client "$mrc_perf" --port "$port" --planes 2 --size 64K --rate 200M --dura
 client=$pid
 until_true 30 is 'len(d) == 2' list || fail "not two devices: $(ctl list)"
 network=$(ask 'd[0]["network"]' list)
-strangers() {  # strangers COUNT
+strangers() {  # strangers COUNT [DELAY FABRIC]
   rm -f strangers.out
   start strangers setpriv --reuid 65534 --clear-groups "$(command -v python3)" strangers.py \
-    sockets "$1" "$network"
+    sockets "$1" "$network" "${@:2}"
   strangers=$pid
   until_true 20 grep -qs ready strangers.out || fail 'no strangers'
 }
@@ -51,6 +52,24 @@ say 'one that is named counts'
 stranger=$(ls sockets | grep '^1-' | head -n 1)
 stranger=${stranger##*-}
 refused 1 'does not answer' -- ctl planes --device "${stranger%.sock}"
+kill_off "$strangers"
+
+say 'one that answers slowly, with fields that are none'
+rm -f sockets/1-*
+mkfifo endless  # what it calls its fabric
+chmod 666 endless
+strangers 1 0.6 "$PWD/endless"
+within 60 ctl top --rounds 3 --interval 100ms
+expect_text within.out 'top: 2 devices' '1 silent or slow'
+within 60 ctl paths --for 1s --idle
+expect 'rates of both' [ "$(grep -c '^peer [0-9]* of lane .*, in ' within.out)" -ge 2 ]
+start follower "$mrc_ctl" --folder sockets --patience "$patience" events --follow
+follower=$pid
+within 90 ctl plane 1 down --all
+until_true 20 grep -qs 'mrc_perf.* plane_down' follower.out ||
+  fail "no events: $(cat follower.out follower.err)"
+within 90 ctl plane 1 up --all
+interrupt "$follower" 20
 kill_off "$strangers"
 
 if can_serve; then

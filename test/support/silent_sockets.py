@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Control sockets as a user who means no good makes them: everybody may connect, is greeted, and
-hears nothing more.
+hears nothing more; or is answered after DELAY seconds, with fields that are none.
 
-usage: silent_sockets.py FOLDER COUNT NETWORK  (NETWORK: field "network" of a real device's hello)
+usage: silent_sockets.py FOLDER COUNT NETWORK [DELAY FABRIC]  (NETWORK: field "network" of a real
+device's hello; FABRIC: a file that option fabric names)
 Says "ready" once they are there. Their names come before those of real devices."""
 
 import json
@@ -11,10 +12,28 @@ import os
 import selectors
 import socket
 import sys
+import time
+
+ODD = {"ok": True, "serial": "x", "unknown_rules": 7, "denied": 7, "paths": [], "planes": [],
+       "counters": {"qps": -1, "engine": 7, "planes": [{"port": [], "enabled": 1, "up": "x"}]},
+       "queue_pairs": [{"peer": {}, "stats": 4}], "peers": [{"paths": -1, "paths_up": 1e300}],
+       "events": [7, None, {"event": 3, "time": "x", "ev": -1, "plane": []}], "newest": "x"}
+
+
+def answers(client, delay, fabric):  # to what has come; None: the end
+    data = client.recv(65536)
+    if not data:
+        return None
+    for line in data.splitlines():
+        time.sleep(delay)
+        answer = {**ODD, "id": json.loads(line)["id"], "options": {"fabric": fabric}}
+        client.sendall(json.dumps(answer).encode() + b"\n")
+    return True
 
 
 def main():
     folder, count, network = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+    odd = (float(sys.argv[4]), sys.argv[5]) if len(sys.argv) > 4 else None
     namespace = os.stat("/proc/self/ns/pid").st_ino
     hello = {"event": "hello", "protocol": 1, "pid": 1, "program": "a", "host": "h",
              "network": network, "planes": 4, "lanes": 1, "version": "0", "opened": 0}
@@ -32,10 +51,22 @@ def main():
     kept = []
     while True:
         for key, _ in selector.select():
+            if key.data == "client":
+                try:
+                    open_still = answers(key.fileobj, *odd)
+                except OSError:
+                    open_still = None
+                if open_still is None:
+                    selector.unregister(key.fileobj)
+                    key.fileobj.close()
+                continue
             try:
                 client, _ = key.fileobj.accept()
                 client.send(line)
-                kept.append(client)
+                if odd:
+                    selector.register(client, selectors.EVENT_READ, "client")
+                else:
+                    kept.append(client)
             except OSError:  # no more descriptors: the oldest go
                 del kept[: len(kept) // 2]
 

@@ -42,6 +42,29 @@ TEST_CASE("events: by kind, plane and age") {
     CHECK_MESSAGE(!is_event_kind(kind), kind);
 }
 
+TEST_CASE("events: what is no event is shown as far as it goes") {
+  Options o;
+  o.kinds = {"plane"};
+  o.in_plane = 1;
+  o.since = 1h;
+  for (const Json& odd :
+       {Json(), Json(7), Json::array(), Json{{"event", 3}, {"plane", "x"}, {"time", "y"}},
+        Json{{"event", "plane_down"}, {"ev", -1}, {"time", -1e300}, {"plane", Json::object()}}}) {
+    CAPTURE(odd.dump());
+    CHECK(!wants_event(o, odd, 1100));
+    CHECK(event_text(odd).find('?') == 0);
+  }
+}
+
+TEST_CASE("events: kinds have one list") {
+  CHECK(event_kinds_text() ==
+        "path (path_bad, path_good), plane (plane_down, plane_up), qp_error, last_wqe, cq_overrun, "
+        "srq_limit");
+  CHECK(is_event_kind("plane"));
+  CHECK(is_event_kind("srq_limit"));
+  CHECK(!is_event_kind("planes"));
+}
+
 TEST_CASE("events: an EV stands once, and what was crossed") {
   Json event{{"event", "path_bad"}, {"number", 4},      {"time", 1e9},
              {"plane", 2},          {"ev", 21},         {"value", "0000001500"},

@@ -17,6 +17,12 @@ _mrc_ctl_field() {
     sort -u
 }
 
+# _mrc_ctl_kinds PROGRAM: those of events, as the help names them
+_mrc_ctl_kinds() {
+  COLUMNS=400 "$1" events --help 2>/dev/null |
+    sed -n 's/^ *--kind .*Only those: //p' | tr -cs 'a-z_' '\n'
+}
+
 # _mrc_ctl_takes_value OPTION COMMAND
 _mrc_ctl_takes_value() {
   case $2:$1 in
@@ -46,6 +52,7 @@ _mrc_ctl() {
     --pid) words=$(_mrc_ctl_field pid "$program") ;;
     --name) words=$(_mrc_ctl_field program "$program") ;;
     --device) words=$(_mrc_ctl_field device "$program") ;;
+    --kind) words=$(_mrc_ctl_kinds "$program") ;;
     --folder)
       mapfile -t COMPREPLY < <(compgen -d -- "$word")
       return

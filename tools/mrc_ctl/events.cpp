@@ -5,15 +5,24 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <string_view>
 
+#include "mrc_ctl/serve/snapshot.hpp"
 #include "mrc_ctl/views.hpp"
 
 namespace mrc::ctl_tool {
 namespace {
 
+using control::has_field;
+
+/// Those that option --kind may name by their first word stand side by side.
 constexpr std::string_view kEvents[] = {"path_bad", "path_good", "plane_down", "plane_up",
                                         "qp_error", "last_wqe",  "cq_overrun", "srq_limit"};
+
+std::string_view first_word(std::string_view event) {
+  return event.substr(0, event.find('_'));
+}
 
 /// Whether `kind` stands for `event`: it is its name, or the first word of that.
 bool names(std::string_view kind, std::string_view event) {
@@ -27,39 +36,44 @@ bool is_event_kind(const std::string& kind) {
                      [&kind](std::string_view event) { return names(kind, event); });
 }
 
+std::string event_kinds_text() {
+  std::string text;
+  for (std::size_t i = 0; i < std::size(kEvents); ++i) {
+    text += i == 0 ? "" : ", ";
+    const std::string_view word = first_word(kEvents[i]);
+    if (i + 1 < std::size(kEvents) && first_word(kEvents[i + 1]) == word)
+      text += fmt::format("{} ({}, {})", word, kEvents[i], kEvents[i + 1]), ++i;
+    else
+      text += kEvents[i];
+  }
+  return text;
+}
+
 bool wants_event(const Options& o, const Json& event, double now) {
-  const std::string name = event.value("event", std::string());
+  const std::string name = text_in(event, "event");
   if (name == "dropped") return true;  // some of those that are wanted, perhaps
   if (!o.kinds.empty() && std::none_of(o.kinds.begin(), o.kinds.end(),
                                        [&](const std::string& kind) { return names(kind, name); }))
     return false;
-  if (o.in_plane) {
-    const auto plane = event.find("plane");
-    if (plane == event.end() || !plane->is_number() || *plane != *o.in_plane) return false;
-  }
-  if (!o.since) return true;
-  const auto time = event.find("time");
-  return time != event.end() && time->is_number() &&
-         time->get<double>() >= now - std::chrono::duration<double>(*o.since).count();
+  if (o.in_plane && (!has_field(event, "plane", &Json::is_number) || event["plane"] != *o.in_plane))
+    return false;
+  return !o.since ||
+         (has_field(event, "time", &Json::is_number) &&
+          event["time"].get<double>() >= now - std::chrono::duration<double>(*o.since).count());
 }
 
 std::string event_text(const Json& event) {
-  const auto field = [&event](const char* name) {
-    return event.contains(name) ? event[name] : Json();
-  };
-  const Json time = field("time");
-  std::string text =
-      fmt::format("{}  {:<12}", clock_text(time.is_number() ? time.get<double>() : -1),
-                  printable(event.value("event", std::string("-"))));
+  const double time = has_field(event, "time", &Json::is_number) ? event["time"].get<double>() : -1;
+  std::string text = fmt::format("{}  {:<12}", clock_text(time), cell(event, "event"));
+  if (!event.is_object()) return text;
   for (const auto& [name, value] : event.items()) {
     if (name == "time" || name == "event" || name == "number") continue;
     // An EV of a profile is more than the number that SACKs name it by; others are just that.
     if ((name == "value" || name == "port") && !event.contains("profile")) continue;
-    text +=
-        fmt::format(" {}={}", printable(name),
-                    name == "ev" && value.is_number_integer()
-                        ? fmt::format("0x{:x}", value.get<std::uint64_t>())
-                        : printable(value.is_string() ? value.get<std::string>() : value.dump()));
+    text += fmt::format(" {}={}", printable(name),
+                        name == "ev" && value.is_number_integer() && value >= 0
+                            ? fmt::format("0x{:x}", count_in(event, "ev"))
+                            : value_text(value));
   }
   return text;
 }

@@ -19,6 +19,7 @@
 #include "mrc_ctl/profiles.hpp"
 #include "mrc_ctl/rates.hpp"
 #include "mrc_ctl/serve/serve.hpp"
+#include "mrc_ctl/serve/snapshot.hpp"
 #include "mrc_ctl/steer.hpp"
 #include "mrc_ctl/top.hpp"
 #include "mrc_ctl/views.hpp"
@@ -128,10 +129,11 @@ void print_json(const Json& json) {
   fmt::print("{}\n", json_text(json, 2));
 }
 
-void print_event(const Options& o, const RemoteDevice& device, const Json& event) {
-  if (!wants_event(o, event, seconds_now())) return;
-  fmt::print("{}\n",
-             o.json ? json_text(event, -1) : printable(device.title()) + "  " + event_text(event));
+/// A line; empty if the options do not ask for the event.
+std::string event_line(const Options& o, const RemoteDevice& device, const Json& event) {
+  if (!wants_event(o, event, seconds_now())) return {};
+  if (o.json) return json_text(event, -1) + "\n";
+  return printable(device.title()) + "  " + event_text(event) + "\n";
 }
 
 /// Prints the events that there are, but not without end: others have some, too. False if the
@@ -142,7 +144,7 @@ bool print_events(const Options& o, RemoteDevice& device) {
     for (int i = 0; i < kAtOnce && !tools::g_interrupted; ++i) {
       const auto event = device.event(Duration(0));
       if (!event) break;
-      print_event(o, device, *event);
+      fmt::print("{}", event_line(o, device, *event));
     }
     return true;
   } catch (const std::exception& error) {
@@ -153,20 +155,21 @@ bool print_events(const Options& o, RemoteDevice& device) {
 
 /// Events of all devices as they come.
 int follow(const Options& o, Found& found) {
-  const tools::HeldSignals signals;
-  std::vector<Json> before(found.devices.size());
+  std::vector<std::string> before(found.devices.size());
   const auto problems =
       ask_all(found, answer_patience(o), [&](RemoteDevice& device, std::size_t i) {
-        before[i] = device.request({{"request", "events"}, {"follow", true}})
-                        .value("events", Json::array());
+        const Json answer = device.request({{"request", "events"}, {"follow", true}});
+        for (const Json& event : list_in(answer, "events"))
+          before[i] += event_line(o, device, event);
       });
   const int status = print_problems(o, found, problems);
   std::size_t i = 0;
   std::erase_if(found.devices, [&](auto& device) {
-    for (const Json& event : before[i]) print_event(o, *device, event);
+    fmt::print("{}", before[i]);
     return !problems[i++].empty() || !print_events(o, *device);
   });
   std::fflush(stdout);
+  const tools::HeldSignals signals;
   while (!tools::g_interrupted && !found.devices.empty()) {
     std::vector<::pollfd> fds;
     for (const auto& device : found.devices) fds.push_back({device->fd(), POLLIN, 0});

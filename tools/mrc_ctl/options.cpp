@@ -70,17 +70,11 @@ std::optional<Duration> parse_age(const std::string& text) {
 
 void add_events(CLI::App& events, Options& o) {
   events.add_flag("--follow", o.follow, "And further ones as they come, until Ctrl-C");
-  events
-      .add_option("--kind", o.kinds,
-                  "Only those: plane_down, or plane for all of planes, and so on")
+  events.add_option("--kind", o.kinds, "Only those: " + event_kinds_text())
       ->delimiter(',')
       ->check([](const std::string& kind) {
-        return is_event_kind(kind)
-                   ? std::string()
-                   : fmt::format(
-                         "{}: there is path (path_bad, path_good), plane (plane_down, "
-                         "plane_up), qp_error, last_wqe, cq_overrun, srq_limit",
-                         kind);
+        return is_event_kind(kind) ? std::string()
+                                   : fmt::format("{}: there is {}", kind, event_kinds_text());
       })
       ->type_name("KIND");
   events

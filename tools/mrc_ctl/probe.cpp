@@ -13,6 +13,7 @@
 #include "common/table.hpp"
 #include "common/terminal.hpp"
 #include "mrc/core/error.hpp"
+#include "mrc_ctl/serve/snapshot.hpp"
 #include "mrc_ctl/views.hpp"
 
 namespace mrc::ctl_tool {
@@ -23,24 +24,12 @@ struct Answers {
   std::size_t answered = 0, lost = 0, left_out = 0;
 };
 
-/// What a device answers, as text; "-" if it is not there.
-std::string told(const Json& object, const char* name) {
-  const auto field = object.find(name);
-  if (field == object.end() || field->is_null()) return "-";
-  return printable(field->is_string() ? field->get<std::string>() : field->dump());
-}
-
-std::uint64_t whole(const Json& object, const char* name) {
-  const auto field = object.find(name);
-  return field != object.end() && field->is_number_unsigned() ? field->get<std::uint64_t>() : 0;
-}
-
 Answers count(const Json& probes) {
   Answers answers;
   for (const Json& path : probes) {
-    if (whole(path, "sent") == 0)
+    if (count_in(path, "sent") == 0)
       ++answers.left_out;
-    else if (whole(path, "rtt_ns") > 0)
+    else if (count_in(path, "rtt_ns") > 0)
       ++answers.answered;
     else
       ++answers.lost;
@@ -74,18 +63,18 @@ std::string text_of_peer(const Json& peer) {
                                     {"sent", false, {}},
                                     {"RTT us", false, {}}};
   for (const Json& path : peer.at("probes")) {
-    const std::uint64_t rtt = whole(path, "rtt_ns"), sent = whole(path, "sent");
-    c[0].cells.push_back(told(path, "plane"));
-    c[1].cells.push_back(fmt::format("0x{:x}", whole(path, "ev")));
-    c[2].cells.push_back(path.value("active", true) ? told(path, "state") : "backup");
+    const std::uint64_t rtt = count_in(path, "rtt_ns"), sent = count_in(path, "sent");
+    c[0].cells.push_back(cell(path, "plane"));
+    c[1].cells.push_back(fmt::format("0x{:x}", count_in(path, "ev")));
+    c[2].cells.push_back(flag_in(path, "active", true) ? cell(path, "state") : "backup");
     c[3].cells.push_back(std::to_string(sent));
     c[4].cells.push_back(rtt > 0    ? fmt::format("{:.1f}", static_cast<double>(rtt) / 1000)
                          : sent > 0 ? "lost"
                                     : "not sent");
   }
   const Answers n = count(peer.at("probes"));
-  std::string text = fmt::format("peer {} of lane {}, {}:\n", told(peer, "peer"),
-                                 told(peer, "lane"), told(peer, "addresses"));
+  std::string text = fmt::format("peer {} of lane {}, {}:\n", cell(peer, "peer"),
+                                 cell(peer, "lane"), cell(peer, "addresses"));
   text += c[0].cells.empty() ? "  no paths\n"
                              : tools::table_text(c, tools::output_width(tools::kUnlimitedWidth));
   text += fmt::format("{} of {} paths answered", n.answered, n.answered + n.lost);
@@ -98,8 +87,8 @@ std::string text_of_peer(const Json& peer) {
 
 bool names_peer(const std::string& wanted, const Json& peer) {
   if (wanted.empty()) return true;
-  if (wanted == told(peer, "number")) return true;
-  const std::string addresses = told(peer, "addresses");
+  if (wanted == cell(peer, "number")) return true;
+  const std::string addresses = cell(peer, "addresses");
   for (std::string_view rest = addresses; !rest.empty();) {
     const std::size_t end = std::min(rest.find(", "), rest.size());
     std::string_view one = rest.substr(0, end);

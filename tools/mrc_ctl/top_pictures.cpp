@@ -10,6 +10,7 @@
 
 #include "common/table.hpp"
 #include "common/terminal.hpp"
+#include "mrc_ctl/serve/snapshot.hpp"
 #include "mrc_ctl/views.hpp"
 
 namespace mrc::ctl_tool {
@@ -24,8 +25,7 @@ std::string rate(double bits) {
 }
 
 double field(const Json& object, const char* name) {
-  const auto at = object.find(name);
-  return at != object.end() && at->is_number() ? at->get<double>() : 0;
+  return static_cast<double>(count_in(object, name));
 }
 
 void add(std::vector<TableColumn>& table, std::span<const std::string> cells) {
@@ -61,7 +61,7 @@ std::string planes_of(const Row& row, std::size_t width) {
                                  {"recv b/s", false, {}},
                                  {"share", true, {}}};
   for (std::size_t i = 0; i < row.planes.size(); ++i) {
-    const double share = row.tx > 0 ? row.planes[i][0] / row.tx : 0;
+    const double share = row.tx > 0 ? std::clamp(row.planes[i][0] / row.tx, 0.0, 1.0) : 0;
     const std::string cells[] = {std::to_string(i), row.states[i], rate(row.planes[i][0]),
                                  rate(row.planes[i][1]),
                                  std::string(static_cast<std::size_t>(share * 20 + 0.5), '#')};
@@ -73,18 +73,18 @@ std::string planes_of(const Row& row, std::size_t width) {
 /// How a path is shown: the worst state counts, if several peers have one with that EV and plane.
 constexpr std::string_view kMarks = ".#~-x";
 std::size_t mark_of(const Json& path) {
-  const std::string state = path.value("state", std::string());
+  const std::string state = text_in(path, "state");
   if (state == "assumed_bad") return 4;
   if (state == "denied") return 3;
   if (state == "skip") return 2;
-  return path.value("active", true) && field(path, "packets") > 0 ? 1 : 0;
+  return flag_in(path, "active", true) && field(path, "packets") > 0 ? 1 : 0;
 }
 
 std::string map_of(RemoteDevice& device) {
   std::map<std::uint64_t, std::map<std::uint64_t, std::size_t>> planes;  // by EV
   for (const Json& peer : all_paths(device))
     for (const Json& path : peer.at("paths")) {
-      std::size_t& mark = planes[path.value("plane", 0u)][path.value("ev", 0u)];
+      std::size_t& mark = planes[count_in(path, "plane")][count_in(path, "ev")];
       mark = std::max(mark, mark_of(path));
     }
   std::string text = "paths: # in use  . idle  ~ marked  - denied  x bad\n";
@@ -108,16 +108,17 @@ std::string queue_pairs_of(RemoteDevice& device, std::size_t most, std::size_t w
                                  {"sent again", false, {}}};
   constexpr unsigned kLooked = 1000;
   const Json all = device.request({{"request", "queue_pairs"}, {"count", kLooked}});
-  std::vector<Json> qps = all.at("queue_pairs").get<std::vector<Json>>();
+  std::vector<Json> qps = list_in(all, "queue_pairs").get<std::vector<Json>>();
   const auto busy = [](const Json& qp) {  // those that wait for something are of interest
-    return qp.value("waits_for", std::string("nothing")) != "nothing";
+    const std::string waits_for = text_in(qp, "waits_for");
+    return !waits_for.empty() && waits_for != "nothing";
   };
   std::stable_partition(qps.begin(), qps.end(), busy);
   for (const Json& qp : qps) {
-    const Json stats = qp.value("stats", Json::object());
-    const std::string cells[] = {printable(qp.at("qpn").dump()),
-                                 printable(qp.value("state", std::string())),
-                                 printable(qp.value("waits_for", std::string())),
+    const Json& stats = object_in(qp, "stats");
+    const std::string cells[] = {cell(qp, "qpn"),
+                                 cell(qp, "state"),
+                                 cell(qp, "waits_for"),
                                  fmt::format("{:.0f}", field(stats, "smoothed_rtt_ns") / 1000),
                                  amount(field(stats, "cwnd"), "B"),
                                  fmt::format("{:.0f}", field(stats, "outstanding")),
@@ -134,28 +135,29 @@ Row row_of(RemoteDevice& device, const Counters* before, Counters& c) {
   Row row;
   row.id = device.id();
   row.title = printable(device.title());
-  const Json all = device.request({{"request", "counters"}})["counters"];
+  const Json answer = device.request({{"request", "counters"}});
   c.at = monotonic_now();
-  row.queue_pairs = all.at("qps").get<std::uint64_t>();
-  row.peers = all.at("peers").get<std::uint64_t>();
-  c.packets = all.at("engine").at("tx_data").get<double>();
-  c.again = all.at("engine").at("tx_retransmits").get<double>();
-  for (const Json& plane : all.at("planes")) {
-    const Json& port = plane.at("port");
-    c.planes.push_back({port.at("tx_bytes").get<double>(), port.at("rx_bytes").get<double>()});
+  const Json& all = object_in(answer, "counters");
+  const Json& engine = object_in(all, "engine");
+  row.queue_pairs = count_in(all, "qps");
+  row.peers = count_in(all, "peers");
+  c.packets = field(engine, "tx_data");
+  c.again = field(engine, "tx_retransmits");
+  for (const Json& plane : list_in(all, "planes")) {
+    const Json& port = object_in(plane, "port");
+    c.planes.push_back({field(port, "tx_bytes"), field(port, "rx_bytes")});
     c.sent += c.planes.back()[0];
     c.received += c.planes.back()[1];
-    row.states.push_back(!plane.at("enabled").get<bool>() ? "disabled"
-                         : plane.at("up").get<bool>()     ? "up"
-                                                          : "down");
+    row.states.push_back(plane_state(plane));
   }
   for (const Json& peer : device.list({{"request", "peers"}}, "peers")) {
     row.paths += paths_in_turn(peer);
-    row.paths_up += peer.at("paths_up").get<std::uint64_t>();
+    row.paths_up += count_in(peer, "paths_up");
   }
-  const Json qps = device.request({{"request", "queue_pairs"}, {"count", 16}})["queue_pairs"];
+  const Json newest = device.request({{"request", "queue_pairs"}, {"count", 16}});
+  const Json& qps = list_in(newest, "queue_pairs");
   for (const Json& qp : qps) {
-    const Json stats = qp.value("stats", Json::object());
+    const Json& stats = object_in(qp, "stats");
     row.rtt_us += field(stats, "smoothed_rtt_ns") / 1000 / static_cast<double>(qps.size());
     row.window_k += field(stats, "cwnd") / 1000 / static_cast<double>(qps.size());
   }

@@ -18,24 +18,8 @@ namespace {
 
 using tools::TableColumn;
 
-/// A field as text; "-" if it is not there.
-std::string cell(const Json& object, const char* name) {
-  const auto field = object.find(name);
-  if (field == object.end() || field->is_null()) return "-";
-  if (field->is_boolean()) return field->get<bool>() ? "yes" : "no";
-  return printable(field->is_string() ? field->get<std::string>() : field->dump());
-}
-
 double number(const Json& object, const char* name) {
-  const auto field = object.find(name);
-  return field != object.end() && field->is_number() ? field->get<double>() : 0;
-}
-
-/// An object in an object; an empty one if it is not there.
-const Json& inside(const Json& object, const char* name) {
-  static const Json kEmpty = Json::object();
-  const auto field = object.find(name);
-  return field != object.end() && field->is_object() ? *field : kEmpty;
+  return control::has_field(object, name, &Json::is_number) ? object[name].get<double>() : 0;
 }
 
 void add_row(std::vector<TableColumn>& columns, std::span<const std::string> cells) {
@@ -57,16 +41,21 @@ std::string age(double seconds) {
 }
 
 std::string hex(const Json& object, const char* name) {
-  return fmt::format("0x{:x}", static_cast<std::uint64_t>(number(object, name)));
-}
-
-/// "up", "down", "disabled".
-std::string plane_state(const Json& plane) {
-  if (!plane.value("enabled", true)) return "disabled";
-  return plane.value("up", false) ? "up" : "down";
+  return fmt::format("0x{:x}", count_in(object, name));
 }
 
 }  // namespace
+
+std::string cell(const Json& object, const char* name) {
+  const auto field = object.find(name);
+  if (field == object.end() || field->is_null()) return "-";
+  if (field->is_boolean()) return field->get<bool>() ? "yes" : "no";
+  return value_text(*field);
+}
+
+std::string value_text(const Json& value) {
+  return printable(value.is_string() ? value.get<std::string>() : json_text(value, -1));
+}
 
 std::string printable(std::string text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -121,7 +110,7 @@ std::string planes_text(RemoteDevice& device) {
       {"errors", false, {}},     {"bad iCRC", false, {}}, {"overrun", false, {}}};
   std::size_t n = 0;
   for (const Json& plane : device.list({{"request", "planes"}}, "planes")) {
-    const Json& port = inside(plane, "port");
+    const Json& port = object_in(plane, "port");
     const std::string cells[] = {std::to_string(n++),
                                  cell(plane, "address"),
                                  plane_state(plane),
@@ -148,12 +137,12 @@ std::string queue_pairs_text(RemoteDevice& device) {
       {"RTT us", false, {}}};
   std::string errors;
   for (const Json& qp : device.list({{"request", "queue_pairs"}}, "queue_pairs")) {
-    const Json& stats = inside(qp, "stats");
+    const Json& stats = object_in(qp, "stats");
     const double silent = number(qp, "silent_ns");
     const std::string cells[] = {cell(qp, "qpn"),
                                  cell(qp, "lane"),
                                  cell(qp, "state"),
-                                 qp.value("rc", false) ? "rc" : "mrc",
+                                 flag_in(qp, "rc", false) ? "rc" : "mrc",
                                  cell(qp, "peer"),
                                  cell(qp, "remote_qpn"),
                                  cell(qp, "waits_for"),
@@ -181,7 +170,7 @@ std::string peers_text(RemoteDevice& device) {
                                  cell(peer, "paths_up"),
                                  std::to_string(paths_in_turn(peer)),
                                  cell(peer, "backups"),
-                                 peer.value("foreign", false) ? "no" : "yes",
+                                 flag_in(peer, "foreign", false) ? "no" : "yes",
                                  cell(peer, "addresses")};
     add_row(c, cells);
   }
@@ -189,8 +178,13 @@ std::string peers_text(RemoteDevice& device) {
 }
 
 std::uint64_t paths_in_turn(const Json& peer) {
-  const double backups = number(peer, "backups");
-  return static_cast<std::uint64_t>(std::max(number(peer, "paths") - backups, 0.0));
+  const std::uint64_t paths = count_in(peer, "paths");
+  return paths - std::min(paths, count_in(peer, "backups"));
+}
+
+std::string plane_state(const Json& plane) {
+  if (!flag_in(plane, "enabled", true)) return "disabled";
+  return flag_in(plane, "up", false) ? "up" : "down";
 }
 
 std::string enabled_text(const Json& planes, unsigned plane) {
@@ -246,7 +240,7 @@ std::string paths_text(RemoteDevice& device, const Options& o) {
       }
       const std::string cells[] = {hex(path, "ev"),
                                    cell(path, "plane"),
-                                   path.value("active", true) ? cell(path, "state") : "backup",
+                                   flag_in(path, "active", true) ? cell(path, "state") : "backup",
                                    cell(path, "packets"),
                                    amount(number(path, "bytes"), "B"),
                                    cell(path, "losses"),
@@ -270,9 +264,9 @@ std::string paths_text(RemoteDevice& device, const Options& o) {
 std::string config_text(RemoteDevice& device) {
   const Json answer = device.request({{"request", "config"}});
   std::vector<TableColumn> c{{"option", true, {}}, {"value", true, {}}};
-  for (const auto& [name, value] : inside(answer, "options").items()) {
+  for (const auto& [name, value] : object_in(answer, "options").items()) {
     c[0].cells.push_back(printable(name));
-    c[1].cells.push_back(value.is_string() ? printable(value.get<std::string>()) : value.dump());
+    c[1].cells.push_back(value_text(value));
   }
   return table(c);
 }
@@ -280,8 +274,8 @@ std::string config_text(RemoteDevice& device) {
 std::string show_text(RemoteDevice& device) {
   const Json& hello = device.hello();
   const Json answer = device.request({{"request", "counters"}});
-  const Json& counters = inside(answer, "counters");
-  const Json& engine = inside(counters, "engine");
+  const Json& counters = object_in(answer, "counters");
+  const Json& engine = object_in(counters, "engine");
   std::string text =
       fmt::format("{} on {}, user {}, OpenMRC {}, open since {}, id {}\n",
                   printable(device.title()), cell(hello, "host"), cell(hello, "uid"),
@@ -318,7 +312,7 @@ Json dump_of(RemoteDevice& device) {
   Json dump = device.label();
   for (const char* name : {"config", "counters"}) {
     const Json answer = device.request({{"request", name}});
-    dump[name] = inside(answer, std::string_view(name) == "config" ? "options" : name);
+    dump[name] = object_in(answer, std::string_view(name) == "config" ? "options" : name);
   }
   for (const char* name : {"queue_pairs", "peers", "profiles"})
     dump[name] = device.list({{"request", name}}, name);

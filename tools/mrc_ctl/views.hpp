@@ -22,6 +22,8 @@ namespace mrc::ctl_tool {
 [[nodiscard]] std::string profiles_text(RemoteDevice& device);
 /// Paths of a peer that carry data in turn, or are to: all but backups.
 [[nodiscard]] std::uint64_t paths_in_turn(const Json& peer);
+/// "up", "down" or "disabled".
+[[nodiscard]] std::string plane_state(const Json& plane);
 /// "enabled" or "disabled", from a device's list of planes.
 [[nodiscard]] std::string enabled_text(const Json& planes, unsigned plane);
 
@@ -38,6 +40,9 @@ namespace mrc::ctl_tool {
 [[nodiscard]] std::string amount(double number, const char* unit);
 /// Text of a device for a terminal: without control characters.
 [[nodiscard]] std::string printable(std::string text);
+/// What a device has sent, as text; a field of it, or "-" if it is not there.
+[[nodiscard]] std::string value_text(const Json& value);
+[[nodiscard]] std::string cell(const Json& object, const char* name);
 /// Date and time of day of a time in seconds since 1970.
 [[nodiscard]] std::string clock_text(double seconds);
 /// Plain ASCII, whatever a device has sent. `indent` -1: one line.

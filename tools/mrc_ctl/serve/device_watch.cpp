@@ -19,11 +19,8 @@ RoundTrips round_trips(RemoteDevice& device) {
   RoundTrips sums;
   for (const Json& qp :
        device.list({{"request", "queue_pairs"}}, "queue_pairs", DeviceWatch::kMostQueuePairs)) {
-    if (!qp.is_object() || !qp.contains("peer") || !qp["peer"].is_number()) continue;
-    const auto stats = qp.find("stats");
-    const std::uint64_t rtt =
-        stats != qp.end() ? count_in(*stats, "smoothed_rtt_ns") : std::uint64_t{0};
-    if (rtt == 0) continue;
+    const std::uint64_t rtt = count_in(object_in(qp, "stats"), "smoothed_rtt_ns");
+    if (rtt == 0 || !control::has_field(qp, "peer", &Json::is_number)) continue;
     auto& [sum, count] = sums[{count_in(qp, "lane"), count_in(qp, "peer")}];
     sum += static_cast<double>(rtt);
     ++count;
@@ -167,10 +164,8 @@ void DeviceWatch::collect() try {
 void DeviceWatch::read_events() {
   const Json answer = device_->request({{"request", "events"}, {"since", newest_event_}});
   newest_event_ = std::max(newest_event_, count_in(answer, "newest"));
-  const auto events = answer.find("events");
-  if (events == answer.end() || !events->is_array()) return;
   const std::lock_guard lock(mutex_);
-  for (const Json& event : *events) events_.push_back(event);
+  for (const Json& event : list_in(answer, "events")) events_.push_back(event);
 }
 
 }  // namespace mrc::ctl_tool

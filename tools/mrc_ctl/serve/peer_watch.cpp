@@ -28,9 +28,8 @@ bool is_snapshot(std::string_view body) {
     return depth <= 1;
   };
   const Json json = Json::parse(body, keep, false);
-  if (too_deep || !json.is_object()) return false;
-  const auto host = json.find("host"), devices = json.find("devices");
-  return host != json.end() && host->is_string() && devices != json.end() && devices->is_array();
+  return !too_deep && control::has_field(json, "host", &Json::is_string) &&
+         control::has_field(json, "devices", &Json::is_array);
 }
 
 PeerWatch::Peer::Peer(HostPort where, Duration most, std::size_t bytes)

@@ -142,12 +142,13 @@ HttpResponse Site::change_plane(const HttpRequest& request) {
   const std::string type = request.content_type.substr(0, request.content_type.find(';'));
   if (type != kJson) return refusal(415, "the body must be application/json");
   const Json body = object_of(request.body);
-  const auto plane = body.find("plane"), enabled = body.find("enabled");
-  if (text_in(body, "device").empty() || plane == body.end() || !plane->is_number_unsigned() ||
-      *plane > 31 || enabled == body.end() || !enabled->is_boolean())
+  if (text_in(body, "device").empty() ||
+      !control::has_field(body, "plane", &Json::is_number_unsigned) || body["plane"] > 31 ||
+      !control::has_field(body, "enabled", &Json::is_boolean))
     return refusal(400, "want {\"device\": ID, \"plane\": 0 to 31, \"enabled\": true or false}");
   try {
-    host_.set_plane(text_in(body, "device"), plane->get<unsigned>(), enabled->get<bool>());
+    host_.set_plane(text_in(body, "device"), body["plane"].get<unsigned>(),
+                    body["enabled"].get<bool>());
     return json_response({{"ok", true}});
   } catch (const Error& error) {
     return refusal(error.code() == Errc::not_found ? 404 : 502,
