@@ -241,6 +241,7 @@ fi
 
 # One that is stopped is named, and delays the others by a second; one that is killed disappears.
 kill -STOP "$server"
+until_true 20 grep -q '^State:.T' "/proc/$server/status" || fail 'it does not stop'
 patience=50ms
 for _ in {1..66}; do  # more than its socket keeps
   begin=$SECONDS
