@@ -32,7 +32,9 @@ expect "exit status: $(cat "$work/rates.json" "$work/rates.err")" [ "$code" = 0 
 expect 'slow' [ "$(rates 'd[0]["slow"]')" = '[]' ]
 
 say 'the link falls back'
-fabric set 'p1t0-0>p1t1-1' rate=5Mbit >/dev/null || fail 'mrc_fabric set'
+# With a queue of 160 ms: what waits for a second counts as lost, and its path as bad, not slow.
+# That still happens for a while where others use the processors: these get twenty times the 10 s.
+fabric set 'p1t0-0>p1t1-1' rate=5Mbit drop=100K >/dev/null || fail 'mrc_fabric set'
 began=$SECONDS
 # The traffic of two hosts alone does not tell the parts of a path apart.
 in_list() { value_of "$1" "any('$link' in [s['what']] + s['alike'] for s in $2)"; }
@@ -40,13 +42,14 @@ named() {
   look 8s
   [[ $code == 1 && $(in_list "$work/rates.json" 'd[0]["slow"]') == True ]]
 }
-until_true 120 named || fail "not named: $(cat "$work/rates.json" "$work/rates.err")"
+until_true 10 named || fail "not named: $(cat "$work/rates.json" "$work/rates.err")"
 say "named within $((SECONDS - began)) s"
 expect 'only it' [ "$(rates 'len(d[0]["slow"])')" = 1 ]
 on h0 "$mrc_ctl" --pid "$client" paths --for 8s >"$work/rates.out" 2>&1 || true
 expect_text "$work/rates.out" 'Gb/s' 'marked %'
 on h0 "$mrc_ctl" --pid "$client" --json paths --for 1s --plane 1 --bad >"$work/rates.json" || true
-expect '--plane and --bad' [ "$(rates 'd[0]["answer"][0]["paths"]')" = '[]' ]
+expect '--plane and --bad' [ "$(rates 'all(p["plane"] == 1 and p["state"] == "assumed_bad"
+  for p in d[0]["answer"][0]["paths"])')" = True ]
 on h0 "$mrc_ctl" --pid "$client" paths --for 1s --peer 77 >"$work/rates.out" || true
 expect_text "$work/rates.out" 'no peer 77'
 refused 2 'only with --for' -- "$mrc_ctl" paths --fabric "$fabric_file"
@@ -62,7 +65,7 @@ if can_serve; then
     python3 -B "$support/http_ask.py" GET "$port" /api/snapshot >"$work/page.json" 2>/dev/null &&
       [[ $(in_list "$work/page.json" 'd["slow"]') == True ]]
   }
-  until_true 120 shown || fail "not shown: $(head -c 2000 "$work/page.json")"
+  until_true 10 shown || fail "not shown: $(head -c 2000 "$work/page.json")"
   kill -INT "$serve"
   exit_code "$serve" 20 130
 fi
