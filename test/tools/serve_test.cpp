@@ -120,6 +120,7 @@ TEST_CASE("serve: what another host sends is a snapshot, or is not shown") {
   for (const std::string& body :
        {std::string(), std::string("x"), std::string("[]"), std::string("{}"),
         std::string("\xef\xbb\xbf{\"host\":\"h1\",\"devices\":[]}"),
+        std::string("{\"host\":\"h1\",\"devices\":[]}\0x", 27),
         std::string(R"({"host":1,"devices":[]})"), std::string(R"({"host":"h1","devices":{}})"),
         R"({"host":"h1","devices":)" + std::string(100'000, '['),
         R"({"host":"h1","devices":[)" + std::string(100, '[') + std::string(100, ']') + "]}",

@@ -16,6 +16,7 @@
 #include <deque>
 #include <exception>
 #include <functional>
+#include <future>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -61,6 +62,8 @@ class Connection : public httplib::Stream {
   [[nodiscard]] bool is_readable() const override {
     return next_ != end_ || (left_ > 0 && ready(POLLIN, read_by_));
   }
+  /// So many more bytes may be read.
+  void allow(std::size_t more) { left_ += more; }
   [[nodiscard]] bool is_writable() const override {
     return ready(POLLOUT, std::min(monotonic_now() + kStep, write_by_));
   }
@@ -105,18 +108,21 @@ class Server : public httplib::Server {
 
 class Client : public httplib::ClientImpl {
  public:
-  Client(const HostPort& at, std::size_t most, Time end)
-      : ClientImpl(at.host, at.port), most_(most), end_(end) {}
+  Client(const HostPort& at, Time end) : ClientImpl(at.host, at.port), end_(end) {}
+
+  /// The answer's head is there, and so much may follow.
+  void allow(std::size_t more) { connection_->allow(more); }
 
  private:
   bool process_socket(const Socket& socket,
                       std::function<bool(httplib::Stream&)> exchange) override {
-    Connection connection(socket.sock, most_, end_ - monotonic_now());
+    Connection connection(socket.sock, kLongestHead, end_ - monotonic_now());
+    connection_ = &connection;
     return exchange(connection);
   }
 
-  const std::size_t most_;
   const Time end_;
+  Connection* connection_ = nullptr;
 };
 
 HttpRequest request_of(const httplib::Request& r) {
@@ -160,6 +166,9 @@ class Workers : public httplib::TaskQueue {
       if (threads_.empty()) throw;
     }
   }
+  ~Workers() override { shutdown(); }
+  Workers(const Workers&) = delete;
+  Workers& operator=(const Workers&) = delete;
 
   void enqueue(std::function<void()> job) override {
     {
@@ -174,7 +183,8 @@ class Workers : public httplib::TaskQueue {
       ends_ = true;
     }
     changed_.notify_all();
-    for (std::thread& thread : threads_) thread.join();
+    for (std::thread& thread : threads_)
+      if (thread.joinable()) thread.join();
   }
 
  private:
@@ -217,8 +227,8 @@ class Workers : public httplib::TaskQueue {
 
 struct HttpServer::Implementation {
   Server server;
+  std::unique_ptr<Workers> workers;  ///< the server's once it runs
   int port = 0;
-  std::exception_ptr failed;  ///< once it has ended
   std::atomic<bool> ended{false};
   std::thread thread;
 };
@@ -227,7 +237,9 @@ HttpServer::HttpServer(const HostPort& at, Answer answer)
     : implementation_(std::make_unique<Implementation>()) {
   using httplib::Request, httplib::Response;
   Server& server = implementation_->server;
-  server.new_task_queue = [] { return new Workers; };
+  server.new_task_queue = [implementation = implementation_.get()] {
+    return implementation->workers.release();
+  };
   server.set_payload_max_length(kLongestBody);
   server.set_socket_options(set_options);
   const auto handle = [answer](const Request& request, Response& response) {
@@ -256,23 +268,28 @@ HttpServer::HttpServer(const HostPort& at, Answer answer)
   else
     implementation_->port = server.bind_to_port(at.host, at.port) ? at.port : -1;
   if (implementation_->port <= 0) throw_no_listening(at, errno);
-  implementation_->thread = std::thread([implementation = implementation_.get()] {
-    try {
-      (void)implementation->server.listen_after_bind();
-    } catch (...) {  // no more threads
-      implementation->failed = std::current_exception();
+  // Its own thread first: the others are as many as there can be.
+  std::promise<bool> listens;
+  try {
+    implementation_->thread = std::thread(
+        [implementation = implementation_.get(), may_listen = listens.get_future()]() mutable {
+          if (may_listen.get()) (void)implementation->server.listen_after_bind();
+          implementation->ended = true;
+        });
+    implementation_->workers = std::make_unique<Workers>();
+    listens.set_value(true);
+  } catch (const std::system_error&) {
+    if (implementation_->thread.joinable()) {
+      listens.set_value(false);
+      implementation_->thread.join();
     }
-    implementation->ended = true;
-  });
-  // stop() has no effect before.
-  while (!server.is_running() && !implementation_->ended)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  if (implementation_->ended && implementation_->failed) {
-    implementation_->thread.join();
     throw Error(Errc::no_resources,
                 "no threads for the server: this user has too many processes and threads (ulimit "
                 "-u)");
   }
+  // stop() has no effect before.
+  while (!server.is_running() && !implementation_->ended)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 HttpServer::~HttpServer() {
@@ -286,7 +303,7 @@ std::uint16_t HttpServer::port() const {
 
 Fetched http_get(const HostPort& at, const std::string& path, Duration patience, std::size_t most) {
   const Time end = monotonic_now() + patience;
-  Client client(at, kLongestHead + most, end);
+  Client client(at, end);
   client.set_connection_timeout(std::chrono::duration_cast<std::chrono::microseconds>(patience));
   client.set_decompress(false);
   Fetched fetched;
@@ -297,7 +314,11 @@ Fetched http_get(const HostPort& at, const std::string& path, Duration patience,
     if (!too_long) fetched.body.append(data, size);
     return !too_long;
   };
-  const httplib::Result result = client.Get(path, {{"Host", to_string(at)}}, take);
+  const auto begin = [&](const httplib::Response&) {
+    client.allow(most);
+    return true;
+  };
+  const httplib::Result result = client.Get(path, {{"Host", to_string(at)}}, begin, take);
   if (too_long)
     fetched.problem = fmt::format("its answer is longer than {} KiB", most >> 10);
   else if (!result)

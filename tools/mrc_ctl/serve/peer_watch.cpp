@@ -12,19 +12,23 @@
 namespace mrc::ctl_tool {
 namespace {
 
-constexpr std::size_t kMostOfAll = 6 << 20;
+constexpr std::size_t kMostOfAll = 4 << 20;
 constexpr int kDeepest = 12;
 constexpr const char* kSpace = " \t\r\n";
 
 }  // namespace
 
 bool is_snapshot(std::string_view body) {
-  if (body.substr(std::min(body.find_first_not_of(kSpace), body.size())).substr(0, 1) != "{")
+  // The parser takes a NUL for the end, and skips a mark of byte order.
+  if (body.substr(std::min(body.find_first_not_of(kSpace), body.size())).substr(0, 1) != "{" ||
+      body.find('\0') != std::string_view::npos)
     return false;
   bool too_deep = false;
-  // Only the outermost object is kept, with empty arrays.
-  const auto keep = [&too_deep](int depth, Json::parse_event_t, const Json&) {
+  // Only these two fields are kept, without what is in them.
+  const auto keep = [&too_deep](int depth, Json::parse_event_t event, const Json& parsed) {
     too_deep = too_deep || depth > kDeepest;
+    if (event == Json::parse_event_t::key)
+      return depth == 1 && (parsed == "host" || parsed == "devices");
     return depth <= 1;
   };
   const Json json = Json::parse(body, keep, false);

@@ -20,7 +20,7 @@ namespace mrc::ctl_tool {
 
 /// Other hosts, by their `mrc_ctl serve`. Each is asked by a thread of its own. One that does not
 /// answer is waited for once, `patience` long, and then not again until it has answered. What they
-/// answer may take 6 MiB together, each an even share. Any thread.
+/// answer may take 4 MiB together, each an even share. Any thread.
 class PeerWatch {
  public:
   PeerWatch(std::vector<HostPort> peers, Duration patience);

@@ -101,6 +101,16 @@ HttpResponse Site::answer(const HttpRequest& request) {
 HttpResponse Site::get(const HttpRequest& request) {
   if (const PageFile* file = find_page_file(request.path))
     return {200, file->type, std::string(file->content), {}};
+  if (!answers_.try_acquire_for(kWaitForReaders))
+    return refusal(503, "too many readers are slow; try again");
+  const std::shared_ptr<void> held(
+      &answers_, [](void* answers) { static_cast<Answers*>(answers)->release(); });
+  HttpResponse response = get_data(request);
+  response.held = held;
+  return response;
+}
+
+HttpResponse Site::get_data(const HttpRequest& request) {
   if (request.path == "/metrics")
     return {200,
             "text/plain; version=0.0.4; charset=utf-8",
@@ -116,12 +126,7 @@ HttpResponse Site::get(const HttpRequest& request) {
   return json_response(host_.events_since(since));
 }
 
-/// Answers with what others have sent, to slow readers, are large: a few at a time.
 HttpResponse Site::get_hosts() {
-  if (!large_answers_.try_acquire_for(kWaitForReaders))
-    return refusal(503, "too many readers of all hosts are slow; try again");
-  const std::shared_ptr<void> held(
-      &large_answers_, [](void* semaphore) { static_cast<LargeAnswers*>(semaphore)->release(); });
   const std::vector<std::string> peers = peers_.snapshots();
   HttpResponse response = json_response({{"hosts", Json::array({to_json(*host_.snapshot())})}});
   response.body.erase(response.body.rfind(']'));
@@ -130,7 +135,6 @@ HttpResponse Site::get_hosts() {
   response.body.reserve(size);
   for (const std::string& peer : peers) response.body.append(",").append(peer);
   response.body += "]}\n";
-  response.held = held;
   return response;
 }
 

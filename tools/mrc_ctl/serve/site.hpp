@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <semaphore>
 #include <set>
@@ -48,9 +49,12 @@ class Site {
   [[nodiscard]] HttpResponse answer(const HttpRequest& request);
 
  private:
-  using LargeAnswers = std::counting_semaphore<3>;
+  /// Answers with data that are made or sent at a time: slow readers hold their memory.
+  static constexpr std::ptrdiff_t kMostAnswers = 8;
+  using Answers = std::counting_semaphore<kMostAnswers>;
 
   [[nodiscard]] HttpResponse get(const HttpRequest& request);
+  [[nodiscard]] HttpResponse get_data(const HttpRequest& request);
   [[nodiscard]] HttpResponse get_hosts();
   [[nodiscard]] HttpResponse change_plane(const HttpRequest& request);
 
@@ -59,7 +63,7 @@ class Site {
   const AllowedHosts hosts_;
   const bool path_metrics_;
   const std::string token_;
-  LargeAnswers large_answers_{LargeAnswers::max()};
+  Answers answers_{kMostAnswers};
 };
 
 }  // namespace mrc::ctl_tool
