@@ -397,8 +397,11 @@ MRC_SETUP void Resolution::on_answer(Time now, const ResolutionMessage& message,
   note_answer(now, *asked, in.header.address);
   if (in.header.info_length == 0) {
     // Not ready. It asks when it is: nobody is in a hurry.
-    const Duration wait = options_.longest_retry * (1 << std::min(asked->not_ready++, 16u));
-    asked->next = now + spread(std::min(wait, options_.slow_retry));
+    const Duration wait = std::clamp<Duration>(
+        options_.longest_retry * (1 << std::min(asked->not_ready++, 16u)),
+        detail::kResolutionInterval * asked_.size(),
+        std::max<Duration>(options_.slow_retry, detail::kResolutionInterval * asked_.size()));
+    asked->next = now + spread(wait);
     return;
   }
   const Qpn qpn = asked->qpn;
