@@ -28,10 +28,11 @@ enum class Piece : std::uint8_t {
 /// packets are lost in it, or the peer sends again what had arrived, with those of full size.
 /// Rounds of probes decide: pieces of both kinds, and a single packet of the same size on the same
 /// path. kRounds rounds in which the single one was answered, and of one kind never any packet,
-/// show that such pieces vanish; each in which that was lost, too, asks for kPerLoss more. One
-/// answer to each kind ends the trial: a queue that overflows takes the ends of pieces, or whatever
-/// comes. So do kMostRounds without a verdict: where most packets are lost (a firewall that tracks
-/// no more connections), those of pieces are.
+/// show that such pieces vanish; a round in which the single one was lost, too, asks for kPerLoss
+/// more of them. One answer to each kind ends the trial: a queue that overflows takes the ends of
+/// pieces, or whatever comes. So do kMostRounds without a verdict: where most packets are lost (a
+/// firewall that tracks no more connections), those of pieces are. From a loss of a fifth on most
+/// trials end so.
 ///
 /// Planes in which pieces vanish are tried again every kRetry.
 ///
