@@ -289,12 +289,17 @@ TEST_CASE("endpoint: an answer to an older port status does not stand for the pr
 TEST_CASE("endpoint: a host that only receives probes for reverse paths, planes in turn [O-18]") {
   Single s(two_planes());
   Single::Data d{.opcode = Opcode::write_middle, .length = 1024, .dma_length = 1 << 20};
-  for (d.n = 0; d.n < 2; ++d.n) {
-    d.plane = static_cast<Plane>(d.n);
-    s.data(d);
-  }
+  const auto arrive = [&] {
+    for (unsigned plane = 0; plane < 2; ++plane, ++d.n) {
+      d.plane = static_cast<Plane>(plane);
+      s.data(d);
+    }
+  };
+  arrive();
   const Time start = s.now;
-  const SentList probes = requests(s.advance(2500us), EndpointOp::ev_probe);
+  SentList probes = requests(s.advance(1500us), EndpointOp::ev_probe);
+  arrive();
+  for (const Sent& probe : requests(s.advance(1s), EndpointOp::ev_probe)) probes.push_back(probe);
   REQUIRE(probes.size() == 2);
   CHECK(probes[0].when == start + 1ms);  // the floor; an idle round trip would be 12 us
   CHECK(probes[1].when == start + 2ms);
@@ -302,7 +307,7 @@ TEST_CASE("endpoint: a host that only receives probes for reverse paths, planes 
   for (const Sent& probe : probes) s.receive_control(answer(probe), probe.plane);
   // Now answers take just these paths, each in the plane of what it answers.
   d.ack_request = true;
-  for (; d.n < 10; ++d.n) {
+  for (; d.n < 12; ++d.n) {
     d.plane = static_cast<Plane>(d.n % 2);
     s.data(d);
     const SentList sacks = only(s.transmit(), Opcode::sack);

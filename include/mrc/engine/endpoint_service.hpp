@@ -12,6 +12,7 @@
 #include "mrc/core/types.hpp"
 #include "mrc/engine/context.hpp"
 #include "mrc/engine/loss_recovery.hpp"
+#include "mrc/engine/probe_pacer.hpp"
 #include "mrc/wire/burst.hpp"
 #include "mrc/wire/transport.hpp"
 
@@ -50,6 +51,9 @@ struct ResponseInput {
 ///
 /// Where a port hands bursts over in one piece, probes in one piece beside single ones tell whether
 /// such pieces arrive (path::PieceTrials).
+///
+/// Peers that no data is exchanged with share a rate of probes (EngineOptions::idle_probes): with
+/// thousands of them, bad paths would otherwise cost more than data.
 ///
 /// State: the port and path fields of Peer, Context::local_up, open requests. Inputs: endpoint
 /// packets, set_plane_up(), on_timer(). Outputs: path health and usable planes; requests and
@@ -154,6 +158,7 @@ class EndpointService {
   void update_narrow(Time now, Peer& peer) noexcept;
   void announce(Time now, Peer& peer) noexcept;
   void queue_rtt_probe(Time now, Peer& peer) noexcept;
+  [[nodiscard]] bool may_probe(Time now, Peer& peer, Time due) noexcept;
   static void heard_by(QueuePairState& qp) noexcept;
   [[nodiscard]] static Qpn next_tagged(Peer& peer) noexcept;
   std::uint16_t open_request(PeerId peer, wire::EndpointOp op, path::PathIndex path) noexcept;
@@ -168,6 +173,7 @@ class EndpointService {
   LossRecovery& loss_;
   std::vector<Request> requests_;  // by request number modulo its size
   std::uint16_t next_request_;
+  ProbePacer pacer_;
   Ring<wire::UnconnectedRequest> unconnected_;
   Ring<ResolutionInput> resolutions_;
   Ring<ResponseInput> responses_{0};

@@ -78,6 +78,10 @@ struct EngineOptions {
   /// EV probes by which the round-trip time to a peer is measured when the first queue pair
   /// connects, one per round trip (mrc-1.0 §6.8); 0: data measures it.
   std::uint8_t rtt_probes = 8;
+  /// EV probes per second to all peers together that no data is exchanged with, and of rtt_probes,
+  /// beyond a burst of a sixth as many; 0: no limit. As many answers to such probes of peers make
+  /// it two packets for each.
+  std::uint32_t idle_probes = 400;
   /// Shortest interval between EV probes for reverse paths; the interval is the RTT if that is
   /// longer (mrc-1.0 §3.6).
   Duration reverse_probe_floor = std::chrono::milliseconds(1);

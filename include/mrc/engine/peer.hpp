@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <boost/intrusive/list.hpp>
 #include <cstdint>
 
@@ -25,6 +26,9 @@ namespace mrc::inline v0_1::engine {
 /// spends about this much on a small packet's bookkeeping.
 inline constexpr std::uint32_t kLeastCharge = 1024;
 
+/// A peer that no data was exchanged with for so long is idle.
+inline constexpr Duration kIdleAfter = std::chrono::milliseconds(100);
+
 /// A remote device, and what all queue pairs connected to it share: the congestion control context
 /// (mrc-1.0 §6.8), path health, reverse paths, bytes in flight per plane, port status.
 struct Peer : EngineTimer {
@@ -41,7 +45,8 @@ struct Peer : EngineTimer {
         plane_window(spec.plane_window),
         congestion(spec.cc.value_or(options.cc)),
         paths(spec.paths, path_options(spec, options), seed),
-        reverse({.probe_floor = options.reverse_probe_floor}),
+        reverse({.probe_floor = options.reverse_probe_floor},
+                static_cast<unsigned>(std::bit_width(spec.planes))),
         announced(options.planes) {
     for (const path::PathIndex path : spec.denied)
       (void)paths.set_health(path, path::Health::denied);
@@ -110,6 +115,9 @@ struct Peer : EngineTimer {
   bool tagged_heard = false;     ///< a packet came by the first of `tagged` since it was last used
   bool rtt_measured = false;     ///< an EV probe was answered since the first queue pair connected
   Time next_rtt_probe = kNever;  ///< when to send the next of them
+  bool rtt_probe_turn = false;   ///< that is its turn (ProbePacer)
+  Time data_at = Time{Duration::min() / 2};  ///< newest data packet sent to it or received from it
+  Time held_probe = kNever;  ///< until then an EV probe waits for its turn (ProbePacer)
   /// The port mask in it; before, what a peer takes for granted: all of them are up.
   PlaneMask announced;
   std::uint16_t remote_status_id = 0;  ///< request number of the newest port status received
@@ -128,6 +136,11 @@ struct Peer : EngineTimer {
   void on_loss(Plane plane, std::uint32_t size, Time now) noexcept {
     if (is_large(size)) (void)sizes.on_loss(plane, now);
     (void)pieces.on_loss(plane, now);
+  }
+
+  /// Is no data exchanged with it, and none waiting to be sent?
+  [[nodiscard]] bool idle(Time now) const noexcept {
+    return ready.empty() && now - data_at >= kIdleAfter;
   }
 
   /// A packet was sent in `plane`. The plane is full once its window is used up.

@@ -194,7 +194,8 @@ struct ResponderState {
   Time trim_credit_time{};           ///< at this time
   AnswersPerRoundTrip probes;        ///< answers to reliability probes
   std::uint32_t newest_probe = 0;    ///< control queue number of the newest of these
-  std::uint32_t messages = 0;        ///< messages that the cumulative PSN has passed
+  std::uint32_t received_at_probe = 0;  ///< low bits of rx_packets at the newest of these
+  std::uint32_t messages = 0;           ///< messages that the cumulative PSN has passed
   // What every packet, or the end of a message, needs, side by side.
   /// Posted receive requests; with a shared receive queue, those that were taken from it.
   ReceiveQueue receives;

@@ -58,6 +58,18 @@ class Timers {
   void arm(QueuePairState& qp, Time now) noexcept;
   /// The same for a peer. Peers without queue pairs have no timer.
   void arm(Peer& peer) noexcept;
+  /// A data packet was sent to the peer or received from it: no probe waits for its turn any more.
+  void note_data(Peer& peer, Time now) noexcept {
+    peer.data_at = now;
+    release_probe(peer);
+  }
+  /// A probe need not wait for its turn any more: the peer is not idle.
+  void release_probe(Peer& peer) noexcept {
+    if (peer.held_probe == kNever) [[likely]]
+      return;
+    peer.held_probe = kNever;
+    arm(peer);
+  }
 
   /// Does the queue pair wait for its peer, so that the retransmission timer runs? Packets or a
   /// Transport ACK are outstanding, or no path is usable. Waiting for the congestion window does

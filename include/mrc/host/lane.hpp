@@ -55,6 +55,9 @@ struct LaneSurroundings {
   std::atomic<PlaneMask>& singly_logged;  ///< planes that were logged to send packets one by one
 };
 
+/// The lanes that a device is to have.
+[[nodiscard]] unsigned wanted_lanes(const Config& config) noexcept;
+
 /// What became of the EV probes on a path.
 struct PathProbe {
   PathReport path;              ///< as it was before

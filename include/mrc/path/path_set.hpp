@@ -235,9 +235,13 @@ class PathSet {
   }
   /// A random path of the plane that can carry data now; kNoPath when there is none.
   [[nodiscard]] PathIndex random_usable(Plane plane, Random& random) const noexcept {
-    if (plane >= kMaxPlanes) return kNoPath;
-    const std::span<const PathIndex> paths = order_.plane_paths(plane);
+    const std::span<const PathIndex> paths = usable_paths(plane);
     return paths.empty() ? kNoPath : paths[random.below(static_cast<std::uint32_t>(paths.size()))];
+  }
+  /// The usable paths of the plane, in the order of the walk.
+  [[nodiscard]] std::span<const PathIndex> usable_paths(Plane plane) const noexcept {
+    if (plane >= kMaxPlanes) return {};
+    return order_.plane_paths(plane);
   }
   /// The first path of the plane from index `from` on, counted around, that is not DENIED, whatever
   /// its health and whether or not the plane is up; kNoPath when there is none.

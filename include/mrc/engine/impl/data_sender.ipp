@@ -257,6 +257,7 @@ MRC_DECL path::PathIndex DataSender::path_for_repeat(Peer& peer, QueuePairState&
   const path::PathSpec spec = peer.paths[path];
   peer.paths.on_sent(path, slice.size);
   peer.reverse.on_outbound(spec.plane, now);
+  ctx_.timers.note_data(peer, now);
   if (copy != Copy::refused) tx.last_sent = now;
 
   wire::WriteHeader h;

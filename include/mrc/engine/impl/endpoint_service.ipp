@@ -30,6 +30,7 @@ MRC_DECL EndpointService::EndpointService(Context& context, LossRecovery& loss)
       loss_(loss),
       requests_(kOpenRequests),
       next_request_(static_cast<std::uint16_t>(context.secrets.bits(16))),
+      pacer_(context.options.idle_probes),
       unconnected_(context.options.unconnected_requests),
       resolutions_(context.options.resolution_inputs) {}
 
@@ -308,6 +309,7 @@ MRC_DECL void EndpointService::on_connected(Time now, Peer& peer) noexcept {
   peer.rtt_measured = false;
   peer.next_rtt_probe = ctx_.options.rtt_probes > 0 ? now : kNever;
   peer.pieces.start(peer.planes & ctx_.local_up, now);
+  peer.rtt_probe_turn = false;
   ctx_.timers.arm(peer);
 }
 
@@ -346,19 +348,32 @@ MRC_DECL void EndpointService::forget(PeerId peer) noexcept {
 MRC_DECL void EndpointService::on_timer(Time now, Peer& peer) noexcept {
   peer.paths.set_probe_spacing(peer.congestion.base_rtt());  // at most one per round trip
   peer.reverse.set_rtt(peer.congestion.base_rtt());
-  const path::PathIndex bad = peer.paths.poll_probe(now);
-  queue_proof(peer, bad);
-  if (bad != path::kNoPath) {  // a plane of which no path is left may be too narrow only
-    const PlaneMask plane = plane_bit(peer.paths[bad].plane);
-    if ((peer.paths.usable_planes() & plane) == 0) peer.sizes.on_silence(plane, now);
+  if (may_probe(now, peer, peer.paths.next_probe())) {
+    const path::PathIndex bad = peer.paths.poll_probe(now);
+    queue_proof(peer, bad);
+    if (bad != path::kNoPath) {  // a plane of which no path is left may be too narrow only
+      const PlaneMask plane = plane_bit(peer.paths[bad].plane);
+      if ((peer.paths.usable_planes() & plane) == 0) peer.sizes.on_silence(plane, now);
+    }
   }
-  queue_probe(peer, peer.reverse.poll_probe(now, peer.paths, ctx_.random));
-  queue_trial(now, peer);
-  queue_size_trial(now, peer);
+  if (may_probe(now, peer, peer.reverse.next_probe()))
+    queue_probe(peer, peer.reverse.poll_probe(now, peer.paths, ctx_.random));
+  if (may_probe(now, peer, peer.trials.next_probe())) queue_trial(now, peer);
+  if (may_probe(now, peer, peer.sizes.next_probe())) queue_size_trial(now, peer);
   queue_piece_trial(now, peer);
   if (now >= peer.next_rtt_probe) queue_rtt_probe(now, peer);
   if (now >= peer.status_due) queue_port_status(now, peer);
   ctx_.timers.arm(peer);
+}
+
+/// May a probe that was due at `due` be sent? With an idle peer it waits for its turn.
+MRC_DECL bool EndpointService::may_probe(Time now, Peer& peer, Time due) noexcept {
+  if (now < due) return false;
+  if (!peer.idle(now)) return true;
+  if (peer.held_probe == kNever) peer.held_probe = pacer_.take(now);
+  if (now < peer.held_probe) return false;
+  peer.held_probe = kNever;
+  return true;
 }
 
 /// An endpoint packet has come by this queue pair, so the peer has not closed its side of it: the
@@ -460,6 +475,9 @@ MRC_DECL void EndpointService::queue_trial(Time now, Peer& peer) noexcept {
 /// smallest of some probes, by several paths. If none of them is answered, the peer may not be
 /// connected yet, and some more follow, at growing intervals.
 MRC_DECL void EndpointService::queue_rtt_probe(Time now, Peer& peer) noexcept {
+  if (!std::exchange(peer.rtt_probe_turn, true)) peer.next_rtt_probe = pacer_.take(now);
+  if (now < peer.next_rtt_probe) return;
+  peer.rtt_probe_turn = false;
   const unsigned usual = ctx_.options.rtt_probes;
   const unsigned sent = peer.rtt_probes++;
   if (const PlaneMask planes = peer.paths.usable_planes(); planes != 0) {

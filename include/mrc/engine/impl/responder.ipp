@@ -89,6 +89,7 @@ MRC_DECL void Responder::start(QueuePairState& qp) noexcept {
   rx.refused.reset();
   rx.doubted.reset();
   rx.newest_probe = 0;
+  rx.received_at_probe = ~static_cast<std::uint32_t>(rx.rx_packets);
   rx.trim_credit = rx.window.range();
   rx.trim_credit_at = static_cast<std::uint32_t>(rx.rx_packets);
   if (!qp.rc) return;
@@ -109,8 +110,11 @@ MRC_DECL void Responder::on_data(Time now, QueuePairState& qp,
   const Psn psn = w.bth->psn();
   ResponderState& rx = qp.rx;
   qp.peer->reverse.on_inbound(packet.plane, now);
+  ctx_.timers.note_data(*qp.peer, now);
   if (!qp.peer->scheduled()) ctx_.timers.arm(*qp.peer);
   ctx_.stats.rx_ecn += packet.ecn == Ecn::ce;
+  if (w.bth->rtx()) [[unlikely]]
+    qp.peer->reverse.on_repeated();
 
   const ReceiveWindow::Verdict verdict = rx.window.check(psn);
   if (verdict != ReceiveWindow::Verdict::fresh)
@@ -460,6 +464,8 @@ MRC_DECL void Responder::on_trimmed(Time now, const wire::RxPacket& packet) noex
 MRC_DECL void Responder::on_probe(Time now, QueuePairState& qp,
                                   const wire::RxPacket& packet) noexcept {
   const auto& p = wire::view_as<wire::ProbePacket>(packet.bytes);
+  const auto received = static_cast<std::uint32_t>(qp.rx.rx_packets);
+  if (std::exchange(qp.rx.received_at_probe, received) == received) qp.peer->reverse.on_repeated();
   ControlItem* waiting = ctx_.control.find(qp.rx.newest_probe);
   const bool merge = waiting != nullptr && waiting->qpn == qp.qpn &&
                      waiting->kind == ControlItem::Kind::probe_sack;

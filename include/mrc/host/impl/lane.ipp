@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sched.h>
+
 #include <algorithm>
 #include <thread>
 #include <utility>
@@ -26,6 +28,18 @@ inline constexpr std::uint32_t kResolutionInputs = 256;
 
 /// Packets that may arrive in parts at a time.
 inline constexpr std::uint32_t kPartPlaces = 256;
+
+/// How many processors this thread may use.
+[[nodiscard]] MRC_SETUP unsigned allowed_processors() noexcept {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0)
+    return static_cast<unsigned>(std::max(1, CPU_COUNT(&set)));
+  return std::max(1u, std::thread::hardware_concurrency());  // more than the set has room for
+}
+
+MRC_SETUP unsigned wanted_lanes(const Config& config) noexcept {
+  return config.lanes > 0 ? config.lanes : std::min(allowed_processors(), kMaxLanes);
+}
 
 MRC_SETUP Lane::Lane(const LaneSurroundings& around, unsigned index,
                      std::optional<std::uint8_t> slot)
@@ -136,6 +150,7 @@ MRC_SETUP engine::EngineOptions Lane::engine_options() const {
   o.burst = burst;
   o.peers_stop = burst > 1 && !config_.strict;  // ports that batch are sockets
   if (o.peers_stop) o.ack_delay = kAckDelay;    // where each packet takes microseconds
+  o.idle_probes = std::max(1u, o.idle_probes / wanted_lanes(config_));
   o.paths.active = config_.active_paths;
   o.paths.min_active = config_.min_active_paths;
   o.paths.loss_strikes = config_.expert.loss_strikes;

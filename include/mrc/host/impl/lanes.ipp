@@ -2,7 +2,6 @@
 #pragma once
 
 #include <poll.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,14 +17,6 @@
 
 namespace mrc::inline v0_1::detail {
 
-/// How many processors this thread may use.
-[[nodiscard]] MRC_SETUP unsigned allowed_processors() noexcept {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) == 0)
-    return static_cast<unsigned>(std::max(1, CPU_COUNT(&set)));
-  return std::max(1u, std::thread::hardware_concurrency());  // more than the set has room for
-}
-
 /// Why no further lane is opened, if `open` files are and each lane opens `each`. Empty: there are
 /// enough.
 [[nodiscard]] MRC_SETUP std::string too_few_files(std::size_t open, std::size_t each) {
@@ -36,8 +27,7 @@ namespace mrc::inline v0_1::detail {
 
 MRC_SETUP Lanes::Lanes(const LaneSurroundings& around)
     : config_(around.config), cq_events_(around.cq_events) {
-  const unsigned wanted =
-      config_.lanes > 0 ? config_.lanes : std::min(allowed_processors(), kMaxLanes);
+  const unsigned wanted = wanted_lanes(config_);
   std::optional<std::uint8_t> slot;
   if (config_.slot >= 0) slot = static_cast<std::uint8_t>(config_.slot);
   const std::size_t before = wanted > 1 ? open_files() : 0;

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+
+#include "mrc/core/time.hpp"
+
+namespace mrc::inline v0_1::engine {
+
+/// Gives turns to those who want to send something that is not urgent: so many per second, after a
+/// burst of a sixth as many. A turn is a time in the future, each is given once, so that thousands
+/// who wait need not ask again. One thread.
+class ProbePacer {
+ public:
+  /// `rate`: turns per second; 0: no limit.
+  explicit ProbePacer(std::uint32_t rate) noexcept
+      : interval_(rate == 0 ? 0 : std::chrono::nanoseconds(std::chrono::seconds(1)).count() / rate),
+        burst_(interval_ * (rate / 6)) {}
+
+  /// The first free turn, now or later.
+  [[nodiscard]] Time take(Time now) noexcept {
+    const Time turn = std::max(now, spent_until_ - burst_);
+    spent_until_ = std::max(spent_until_, now) + interval_;
+    return turn;
+  }
+
+ private:
+  Duration interval_;
+  Duration burst_;
+  Time spent_until_{};  ///< the turns until then are given, and a burst
+};
+
+}  // namespace mrc::inline v0_1::engine
