@@ -130,6 +130,31 @@ TEST_CASE("narrow plane: one whose paths were retired before it was suspected is
   traffic.check();
 }
 
+TEST_CASE("narrow plane: a path that carries small packets only is named once, a dead one is not") {
+  EnginePair pair(setup_of(2, true), 7);
+  TrafficOptions o = traffic_of(6000);
+  o.capacity.send = 8;
+  Traffic traffic(pair, o, 7);
+  REQUIRE(run_to(pair, traffic, 100, 5s));
+  const path::PathSet& paths = peer_of(pair, 0).paths;
+  pair.faults.largest = kSwitchMtu;
+  pair.faults.narrow_paths = {value(paths[1].ev)};
+  pair.faults.dead_paths = {value(paths[2].ev)};
+  std::vector<path::PathIndex> named;
+  for (unsigned i = 0; i < 150; ++i) {  // traffic for 3 s
+    REQUIRE(run_to(pair, traffic, traffic.completed() + 1, 5s));
+    pair.run_for(20ms);
+    if (pair[0].has_path_events()) pair[0].take_path_events([](auto&&...) {});
+    pair[0].take_narrow_paths(
+        [&](const engine::Peer&, path::PathIndex path) { named.push_back(path); });
+  }
+  CHECK(named == std::vector<path::PathIndex>{1});
+  CHECK(peer_of(pair, 0).narrow == 0);
+  pair.faults = {};
+  REQUIRE(traffic.run(20s));
+  traffic.check();
+}
+
 // As between virtual machines: a link lets the piece pass whose packets are too long for it.
 TEST_CASE("narrow plane: bursts that pass in one piece say nothing of single packets") {
   for (const unsigned planes : {1u, 2u}) {

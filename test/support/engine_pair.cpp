@@ -234,7 +234,9 @@ bool EnginePair::swallowed(unsigned side, const wire::TxPacket& p) {
   if (dead_[0] || dead_[1]) return true;
   if (((faults.black_holes | ports_down_[0] | ports_down_[1]) >> p.plane & 1) != 0) return true;
   if (faults.dead_paths.count(value(p.entropy)) != 0) return true;
-  if (p.payload_length > faults.largest && (faults.narrow >> p.plane & 1) != 0) return true;
+  if (p.payload_length > faults.largest && (faults.narrow >> p.plane & 1) != 0 &&
+      (faults.narrow_paths.empty() || faults.narrow_paths.count(value(p.entropy)) != 0))
+    return true;
   (void)side;
   return random_.chance(faults.loss);
 }

@@ -22,12 +22,13 @@ using engine::EngineOptions;
 /// What happens to packets on their way. Probabilities per packet.
 struct Faults {
   double loss = 0, duplicate = 0, reorder = 0, corrupt = 0, trim = 0, ecn = 0;
-  Duration jitter{};                   ///< uniform extra delay
-  PlaneMask black_holes = 0;           ///< planes that swallow everything
-  std::set<std::uint32_t> dead_paths;  ///< EVs that swallow everything
-  std::uint32_t largest = ~0u;         ///< bytes of payload; packets with more are swallowed
-  PlaneMask narrow = ~PlaneMask{0};    ///< planes to which `largest` applies
-  Duration skew{};                     ///< of the paths' delays: evenly spread, by EV
+  Duration jitter{};                     ///< uniform extra delay
+  PlaneMask black_holes = 0;             ///< planes that swallow everything
+  std::set<std::uint32_t> dead_paths;    ///< EVs that swallow everything
+  std::uint32_t largest = ~0u;           ///< bytes of payload; packets with more are swallowed
+  PlaneMask narrow = ~PlaneMask{0};      ///< planes to which `largest` applies
+  std::set<std::uint32_t> narrow_paths;  ///< EVs to which it applies; none: all
+  Duration skew{};                       ///< of the paths' delays: evenly spread, by EV
 };
 
 class EnginePair {

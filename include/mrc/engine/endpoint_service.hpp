@@ -152,6 +152,7 @@ class EndpointService {
   void restore(Time now, Peer& peer, PlaneMask planes) noexcept;
   void queue_trial(Time now, Peer& peer) noexcept;
   void queue_size_trial(Time now, Peer& peer) noexcept;
+  void queue_narrow_path_trial(Time now, Peer& peer, path::PathIndex path) noexcept;
   void queue_piece_trial(Time now, Peer& peer) noexcept;
   void note_singly(const Peer& peer, PlaneMask before) noexcept;
   void on_probe_answered(Time now, Peer& peer, const Request& r) noexcept;

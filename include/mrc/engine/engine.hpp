@@ -327,8 +327,8 @@ class Engine {
   bool poll_response(ResponseInput& input) noexcept { return endpoint_.poll_response(input); }
 
   /// Some path became ASSUMED_BAD or GOOD, a plane narrow or wide, or bursts in it vanish or do so
-  /// no longer: there is something for take_path_events(), take_narrow_changes() or
-  /// take_piece_changes().
+  /// no longer: there is something for take_path_events(), take_narrow_changes(),
+  /// take_narrow_paths() or take_piece_changes().
   [[nodiscard]] bool has_path_events() const noexcept { return ctx_.path_events != 0; }
   /// Calls fn(const Peer&, const path::PathEvent&) for each path that became ASSUMED_BAD or GOOD
   /// since the last call.
@@ -350,6 +350,17 @@ class Engine {
       const PlaneMask changed = peer.narrow ^ peer.narrow_told;
       peer.narrow_told = peer.narrow;
       if (changed != 0) fn(std::as_const(peer), changed);
+    });
+  }
+
+  /// Calls fn(const Peer&, path::PathIndex) for each peer with a path that was found to carry no
+  /// packets of full size, while others of its plane do (Peer::narrow_path). There may be one if
+  /// has_path_events().
+  template <class F>
+  void take_narrow_paths(F&& fn) noexcept {
+    ctx_.objects.for_each_peer([&](Peer& peer) {
+      const path::PathIndex path = peer.narrow_path.take();
+      if (path != path::kNoPath) fn(std::as_const(peer), path);
     });
   }
 

@@ -13,6 +13,7 @@
 #include "mrc/core/types.hpp"
 #include "mrc/engine/options.hpp"
 #include "mrc/engine/queue_pair.hpp"
+#include "mrc/path/narrow_path.hpp"
 #include "mrc/path/path_set.hpp"
 #include "mrc/path/piece_trials.hpp"
 #include "mrc/path/plane_trials.hpp"
@@ -76,6 +77,7 @@ struct Peer : EngineTimer {
   PlaneMask remote_up = ~PlaneMask{0};  ///< its ports that are up (mrc-1.0 §5)
   path::PlaneTrials trials;             ///< planes that have to prove that they work
   path::SizeTrials sizes;               ///< planes that may be too narrow for full-size packets
+  path::NarrowPath narrow_path;         ///< bad paths that may be too narrow for them
   path::PieceTrials pieces;             ///< planes in which bursts in one piece may vanish
   PlaneMask narrow = 0;                 ///< planes that are, here or on the way
   PlaneMask narrow_told = 0;            ///< as the driver knows it

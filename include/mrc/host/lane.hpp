@@ -274,6 +274,8 @@ class alignas(64) Lane {  // shares no cache line with another one
   Profiles& profiles_;
   EvEvents& ev_events_;
   std::atomic<PlaneMask>& singly_logged_;
+  static constexpr unsigned kMostNarrowPathsLogged = 16;
+  unsigned narrow_paths_logged_ = 0;  ///< one link that is too narrow has paths to many peers
   OpenedPlanes planes_;
   engine::Engine engine_;
   Faults faults_;

@@ -121,6 +121,8 @@ class Peers {
   [[nodiscard]] std::string error_text(const engine::QueuePairState& qp) const;
   /// Logs planes towards a peer that carry no packets of full size any more, or do so again.
   void report_narrow(const engine::Peer& peer, PlaneMask changed) const;
+  /// Logs a path towards a peer that carries no packets of full size, while others of its plane do.
+  void report_narrow_path(const engine::Peer& peer, path::PathIndex path) const;
   /// Logs planes in which packets leave one by one, since bursts in one piece vanish towards a
   /// peer.
   void report_singly(const engine::Peer& peer, PlaneMask planes) const;

@@ -176,6 +176,7 @@ MRC_DECL void EndpointService::on_probe_answered(Time now, Peer& peer, const Req
   }
   peer.reverse.on_working(r.path, now, peer.paths);
   peer.sizes.on_answer(plane, r.full_size, r.sent, now);
+  peer.narrow_path.on_answer(r.path, r.full_size, r.sent);
   update_narrow(now, peer);
   if (!proves) return;
   peer.paths.on_probe_answer(r.path, path::Mark::none, now);
@@ -353,7 +354,10 @@ MRC_DECL void EndpointService::on_timer(Time now, Peer& peer) noexcept {
     queue_proof(peer, bad);
     if (bad != path::kNoPath) {  // a plane of which no path is left may be too narrow only
       const PlaneMask plane = plane_bit(peer.paths[bad].plane);
-      if ((peer.paths.usable_planes() & plane) == 0) peer.sizes.on_silence(plane, now);
+      if ((peer.paths.usable_planes() & plane) == 0)
+        peer.sizes.on_silence(plane, now);
+      else if (peer.probes_full_size(peer.paths[bad].plane))
+        queue_narrow_path_trial(now, peer, bad);
     }
   }
   if (may_probe(now, peer, peer.reverse.next_probe()))
@@ -431,6 +435,15 @@ MRC_DECL void EndpointService::queue_size_trial(Time now, Peer& peer) noexcept {
     if (probes->small) queue_probe(peer, path);
   }
   update_narrow(now, peer);
+}
+
+/// A bad path is probed in full size now, and others of its plane carry data.
+MRC_DECL void EndpointService::queue_narrow_path_trial(Time now, Peer& peer,
+                                                       path::PathIndex path) noexcept {
+  if (peer.narrow_path.on_full_probe(path, peer.congestion.base_rtt(), now))
+    queue_probe(peer, path);
+  else if (peer.narrow_path.found())
+    ++ctx_.path_events;  // the driver learns of it with these
 }
 
 /// Probes planes in which what leaves in one piece may vanish, by any of their paths.

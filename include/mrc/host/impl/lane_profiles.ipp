@@ -75,6 +75,11 @@ MRC_SETUP void Lane::add_own_states(std::span<EvEntry> entries) {
 MRC_SETUP void Lane::report_path_events() noexcept {
   engine_.take_narrow_changes(
       [this](const engine::Peer& peer, PlaneMask changed) { peers_.report_narrow(peer, changed); });
+  engine_.take_narrow_paths([this](const engine::Peer& peer, path::PathIndex path) {
+    if (narrow_paths_logged_ == kMostNarrowPathsLogged) return;
+    ++narrow_paths_logged_;
+    peers_.report_narrow_path(peer, path);
+  });
   engine_.take_piece_changes([this](const engine::Peer& peer, PlaneMask changed) {
     const PlaneMask singly = changed & peer.pieces.singly();
     // The first time: later trials find the same, and so do other lanes.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
+#include <cstdio>
 #include <span>
 #include <utility>
 
@@ -430,6 +431,21 @@ MRC_SETUP void Peers::report_narrow(const engine::Peer& peer, PlaneMask changed)
   }
   if (const PlaneMask wide = changed & ~peer.narrow; wide != 0)
     log_.info(planes_text(wide) + packets + " bytes pass again");
+}
+
+MRC_SETUP void Peers::report_narrow_path(const engine::Peer& peer, path::PathIndex path) const {
+  const path::PathSpec& spec = peer.paths[path];
+  std::string over;
+  for (const Known& known : known_)
+    if (known.id == peer.id && spec.plane < known.planes.size())
+      over = planes_.kind->crossed_switch(spec.plane, known.planes[spec.plane].ip, spec.ev);
+  char ev[16];
+  std::snprintf(ev, sizeof ev, "0x%x", static_cast<unsigned>(value(spec.ev)));
+  log_.warn("plane " + std::to_string(spec.plane) + ", path " + ev +
+            (over.empty() ? "" : " over " + over) + " to " + name_of(peer.id) + ": packets of " +
+            std::to_string(peer.largest_payload + kPacketOverhead) +
+            " bytes do not pass, small ones do: other paths carry the data; make the MTU of "
+            "switches and links on it the same");
 }
 
 MRC_SETUP void Peers::report_singly(const engine::Peer& peer, PlaneMask planes) const {
