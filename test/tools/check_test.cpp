@@ -279,15 +279,32 @@ TEST_CASE("check: buffers and offloads") {
   CHECK(checked.rows().back().verdict == Verdict::ok);
 }
 
-TEST_CASE("check: planes that are no UDP ports say who checks them") {
+TEST_CASE("check: planes of a fabric: what probes of its paths have shown") {
   Checked checked;
   checked.results.planes.clear();
   for (HostFacts* host : {&checked.here, &checked.there}) {
     host->planes.clear();
     host->kind = "fabric";
     host->fabric = "0123";
+    host->fabric_host = "h1";
   }
-  CHECK(says(checked.fault(), "mrc_probe"));
+  FabricResult& fabric = checked.results.fabric;
+  fabric.problem = "no rights";
+  CHECK(says(checked.fault(), "not probed: no rights; `mrc_probe`"));
+  checked.there.fabric_host.clear();
+  CHECK(says(checked.fault(), "no host with the addresses of node2"));
+  fabric = {true, {}, {28, 28}, {28, 28}, 4231, {}};
+  CHECK(Report{"", "", "", "", checked.rows()}.fits());
+  fabric.full.answered = 26;
+  fabric.faults = {{"link p1t0-0 - p1t1-1: small ones do", true, true}};
+  CHECK(checked.fault().what == "4,231 B packets");
+  CHECK(checked.fault().here == "26 of 28 paths");
+  CHECK(says(checked.fault(), "link p1t0-0 - p1t1-1: small ones do: set the MTU of all ports"));
+  CHECK(!Report{"", "", "", "", checked.rows()}.fits());
+  fabric.faults = {{"link p1t0-0 - p1t1-1: 10 % of 240 probes over it lost", false, false}};
+  CHECK(checked.fault().what == "small packets");
+  CHECK(Report{"", "", "", "", checked.rows()}.fits());  // a warning
+  fabric.faults.clear();
   checked.there.fabric = "4567";
   CHECK(!Report{"", "", "", "", checked.rows()}.fits());
   checked.here.kind = checked.there.kind = "rdma";

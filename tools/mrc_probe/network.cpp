@@ -33,8 +33,10 @@ port::PacketPortOptions port_options(const fabric::Description& d, const fabric:
 
 }  // namespace
 
-Network::Network(const fabric::Description& d, const fabric::Host& self, const Config& config)
-    : dscp_(d.dscp.control),
+Network::Network(const fabric::Description& d, const fabric::Host& self, const Config& config,
+                 const char* program)
+    : program_(program),
+      dscp_(d.dscp.control),
       mtu_(config.mtu != 0 ? config.mtu : kLargestMrcMtu),
       encapsulation_(fabric::encapsulation_of(d)),
       claim_(port::claim_packet_slot(config.lock_folder)),
@@ -81,7 +83,7 @@ void Network::tell_notes(Plane plane) {
 
 void Network::tell(Plane plane, const std::string& note) {
   const std::string line = fmt::format("plane {}: {}", plane, note);
-  if (told_.insert(line).second) fmt::print(stderr, "mrc_probe: {}\n", line);
+  if (told_.insert(line).second) fmt::print(stderr, "{}: {}\n", program_, line);
 }
 
 void Network::commit(const Way& way, wire::TxPacket& packet) {

@@ -37,7 +37,9 @@ struct Way {
 class Network {
  public:
   /// Throws mrc::Error if this process may not use packet ports.
-  Network(const fabric::Description& d, const fabric::Host& self, const Config& config);
+  /// `program`: is named in messages.
+  Network(const fabric::Description& d, const fabric::Host& self, const Config& config,
+          const char* program = "mrc_probe");
 
   /// Which process of this host this is: put into requests, so that others know whose they are.
   [[nodiscard]] std::uint8_t slot() const noexcept { return claim_.slot; }
@@ -92,6 +94,7 @@ class Network {
   void flush(Plane plane);
   void commit(const Way& way, wire::TxPacket& packet);
 
+  const char* program_;
   std::uint8_t dscp_;
   std::uint32_t mtu_;  ///< of devices, unless a port has no room for it
   wire::Encapsulation encapsulation_;

@@ -6,8 +6,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <optional>
 
 #include "common/interrupt.hpp"
+#include "mrc/device.hpp"
+#include "mrc_ctl/check/fabric_paths.hpp"
 #include "mrc_ctl/check/gather.hpp"
 #include "mrc_ctl/check/line_socket.hpp"
 #include "mrc_ctl/check/listener.hpp"
@@ -66,6 +69,9 @@ Report check_host(OwnHost& own, const std::string& at, Duration patience) {
   compare_clocks(client, results);
   if (own.facts.kind == "udp" && there.kind == "udp" && own.facts.mtu != 0 && there.mtu != 0)
     results.planes = Prober(own, there, *token, client, patience).run();
+  if (own.facts.fabric == there.fabric && !own.facts.fabric_host.empty() &&
+      !there.fabric_host.empty())
+    results.fabric = probe_fabric(own.config, there.fabric_host, patience);
   HostFacts here = own.facts;
   if (here.host == there.host) {  // containers, copies of a machine
     here.host += " (here)";
@@ -106,8 +112,23 @@ int check_all(const ctl_tool::Options& o) {
   return status;
 }
 
+/// Every device answers probes of a fabric's paths. Without the right to open one, only the rest is
+/// checked.
+void open_answering(Config config, std::optional<Device>& device) {
+  const tools::HeldSignals signals;  // they are this thread's, not the device's
+  config.helper = true;
+  try {
+    device.emplace(config);
+  } catch (const Error& error) {
+    fmt::print(stderr, "mrc_ctl: nothing answers probes of paths here: {}\n",
+               ctl_tool::printable(error.what()));
+  }
+}
+
 int listen_for_checks(const ctl_tool::Options& o) {
   CheckListener listener(open_host(job_config(o.check), o.check), o.check.at);
+  std::optional<Device> device;
+  if (listener.facts().kind == "fabric") open_answering(job_config(o.check), device);
   std::string planes;
   for (const PlaneFacts& plane : listener.facts().planes) {
     planes += fmt::format("{}{} UDP {}", planes.empty() ? "" : ", ", address_text(plane),
@@ -117,7 +138,7 @@ int listen_for_checks(const ctl_tool::Options& o) {
                  address_text(plane), plane.in_use, plane.probe_port);
   }
   fmt::print("mrc_ctl: answers checks at TCP {}, planes {}, until Ctrl-C\n", listener.address(),
-             planes.empty() ? "(" + listener.facts().kind + ", not probed)" : planes);
+             planes.empty() ? "(" + listener.facts().kind + ")" : planes);
   std::fflush(stdout);
   listener.run();
   return tools::kInterruptedStatus;

@@ -98,6 +98,7 @@ Json to_json(const HostFacts& facts) {
           {"protocol", facts.protocol},
           {"kind", facts.kind},
           {"fabric", facts.fabric},
+          {"fabric_host", facts.fabric_host},
           {"mtu", facts.mtu},
           {"paths", facts.paths},
           {"probed", facts.probed},
@@ -122,6 +123,7 @@ HostFacts facts_from(const Json& json) {
   facts.protocol = static_cast<unsigned>(number_of(json, "protocol", 1'000'000));
   facts.kind = text_of(json, "kind");
   facts.fabric = text_of(json, "fabric");
+  facts.fabric_host = text_of(json, "fabric_host");
   facts.mtu = static_cast<std::uint32_t>(number_of(json, "mtu", UINT16_MAX));
   facts.paths = static_cast<unsigned>(number_of(json, "paths", UINT16_MAX));
   facts.probed = static_cast<unsigned>(number_of(json, "probed", kMostPaths));

@@ -14,7 +14,7 @@ namespace mrc::check_tool {
 using ctl_tool::Json;
 
 /// What the checkers of two versions must have in common.
-inline constexpr int kCheckProtocol = 2;
+inline constexpr int kCheckProtocol = 3;
 /// Source ports per plane, most.
 inline constexpr unsigned kMostPaths = 64;
 
@@ -40,12 +40,13 @@ struct PlaneFacts {
 /// What a host says of itself.
 struct HostFacts {
   std::string host, version;
-  unsigned protocol = 0;  ///< of connections between devices
-  std::string kind;       ///< of planes: "udp", "fabric" or "rdma"
-  std::string fabric;     ///< mark of the description's text; empty: none
-  std::uint32_t mtu = 0;  ///< payload of the largest packet of a device here; 0: not known
-  unsigned paths = 0;     ///< per plane, of a device
-  unsigned probed = 0;    ///< source ports per plane that the check uses
+  unsigned protocol = 0;    ///< of connections between devices
+  std::string kind;         ///< of planes: "udp", "fabric" or "rdma"
+  std::string fabric;       ///< mark of the description's text; empty: none
+  std::string fabric_host;  ///< what the description calls this host; empty: nothing
+  std::uint32_t mtu = 0;    ///< payload of the largest packet of a device here; 0: not known
+  unsigned paths = 0;       ///< per plane, of a device
+  unsigned probed = 0;      ///< source ports per plane that the check uses
   std::uint64_t receive_wanted = 0, receive_got = 0;  ///< bytes of a socket's buffer
   std::uint64_t send_wanted = 0, send_got = 0;
   std::uint64_t rmem_max = 0, wmem_max = 0;  ///< net.core.*; 0: can't be read

@@ -23,6 +23,7 @@
 #include "mrc/plane/plane_kind.hpp"
 #include "mrc/plane/slot.hpp"
 #include "mrc/version.hpp"
+#include "mrc_ctl/check/fabric_paths.hpp"
 #include "mrc_ctl/check/port_owner.hpp"
 #include "mrc_ctl/check/route.hpp"
 
@@ -113,7 +114,10 @@ OwnHost open_host(const Config& config, const ctl_tool::CheckOptions& options) {
   facts.protocol = connection_version();
   facts.kind = !config.fabric.empty() ? "fabric" : !config.verbs.empty() ? "rdma" : "udp";
   facts.paths = config.paths;
-  if (!config.fabric.empty()) facts.fabric = text_mark(config.fabric);
+  if (!config.fabric.empty()) {
+    facts.fabric = text_mark(config.fabric);
+    facts.fabric_host = name_in_fabric(config);
+  }
   if (facts.kind != "udp") {
     facts.mtu = config.mtu;
     look_at_sockets(facts, config, port::make_v4(127, 0, 0, 1));

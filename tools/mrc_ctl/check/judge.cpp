@@ -117,6 +117,7 @@ std::vector<Row> judge(const HostFacts& here, const HostFacts& there, const Resu
   std::vector<Row> rows;
   judge_software(here, there, results, rows);
   judge_planes(here, there, rows);
+  if (here.kind == "fabric" && there.kind == "fabric") judge_fabric(here, there, results, rows);
   if (here.kind == "udp" && there.kind == "udp") judge_packets(here, there, results, rows);
   judge_buffers(here, there, rows);
   return rows;

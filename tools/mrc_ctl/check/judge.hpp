@@ -29,6 +29,8 @@ void judge_buffers(const HostFacts& here, const HostFacts& there, std::vector<Ro
 void judge_planes(const HostFacts& here, const HostFacts& there, std::vector<Row>& rows);
 void judge_packets(const HostFacts& here, const HostFacts& there, const Results& results,
                    std::vector<Row>& rows);
+void judge_fabric(const HostFacts& here, const HostFacts& there, const Results& results,
+                  std::vector<Row>& rows);
 
 /// The plane here with which plane N of the other host belongs, by routes and interfaces, if that
 /// is not plane N; else -1.

@@ -153,7 +153,43 @@ void judge_protocol(const HostFacts& here, const HostFacts& there, const Results
                               there.host, direction, there.planes.front().udp_port)});
 }
 
+/// Paths by which packets of one size go to the other host and back.
+Row path_row(const FabricResult& fabric, bool full) {
+  const PathCount& count = full ? fabric.full : fabric.small;
+  Row row{full ? fmt::format("{} B packets", bytes_text(fabric.full_size)) : "small packets",
+          fmt::format("{} of {} paths", count.answered, count.tried),
+          "-",
+          Verdict::ok,
+          {}};
+  for (const FabricResult::Fault& fault : fabric.faults) {
+    if (fault.full != full) continue;
+    row.verdict = std::max(row.verdict, fault.serious ? Verdict::failed : Verdict::warning);
+    row.remedy += (row.remedy.empty() ? "" : "\n") + fault.text;
+    if (full)
+      row.remedy += fmt::format(": set the MTU of all ports there to {} or more",
+                                bytes_text(fabric.full_size));
+  }
+  return row;
+}
+
 }  // namespace
+
+void judge_fabric(const HostFacts& here, const HostFacts& there, const Results& results,
+                  std::vector<Row>& rows) {
+  const FabricResult& fabric = results.fabric;
+  if (!fabric.tried) {
+    std::string why = fabric.problem;
+    for (const HostFacts* host : {&there, &here})
+      if (host->fabric_host.empty())
+        why = fmt::format("the description has no host with the addresses of {}", host->host);
+    rows.push_back({"paths", "not checked", "not checked", Verdict::warning,
+                    fmt::format("paths of the fabric were not probed{}{}; `mrc_probe` does it, too",
+                                why.empty() ? "" : ": ", why)});
+    return;
+  }
+  rows.push_back(path_row(fabric, false));
+  if (fabric.full_size != 0) rows.push_back(path_row(fabric, true));
+}
 
 void judge_packets(const HostFacts& here, const HostFacts& there, const Results& results,
                    std::vector<Row>& rows) {

@@ -185,9 +185,6 @@ void judge_planes(const HostFacts& here, const HostFacts& there, std::vector<Row
                     same ? ""
                          : "the files of MRC_FABRIC differ, or can't be read: copy one to "
                            "both hosts"});
-    rows.push_back({"paths", "not checked", "not checked", Verdict::warning,
-                    "SRv6 planes: `mrc_probe` checks their paths, with small packets and with "
-                    "large ones"});
     return;
   }
   if (here.kind == "rdma") {
