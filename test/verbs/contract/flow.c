@@ -23,9 +23,9 @@ static uint32_t fill(struct pair* pair, unsigned flags) {
   return taken;
 }
 
-static void sends(void) {
+static void sends_of(enum ibv_qp_type type) {
   struct pair pair;
-  open_pair(&pair, kSlots, 1);
+  open_pair_of(&pair, type, kSlots, 1);
   const uint32_t slots = fill(&pair, IBV_SEND_SIGNALED);
   EQUAL(next_of(pair.a_cq).wr_id, 0);
   EQUAL(post_write(&pair.host, &pair.a, slots, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED), 0);
@@ -38,6 +38,13 @@ static void sends(void) {
   EQUAL(fill(&pair, IBV_SEND_SIGNALED), slots);
   take(pair.a_cq, slots, IBV_WC_SUCCESS);
   close_pair(&pair);
+}
+
+static void sends(void) {
+  sends_of(IBV_QPT_RC);
+}
+static void unconfirmed_sends(void) {
+  sends_of(IBV_QPT_UC);
 }
 
 static void unsignaled(void) {
@@ -88,12 +95,6 @@ static void receives(void) {
   for (uint32_t i = 1; i < kSlots; ++i) EQUAL(post_receive(&pair.host, &pair.b, slots + i), 0);
   EQUAL(post_receive(&pair.host, &pair.b, slots), ENOMEM);
   close_pair(&pair);
-}
-
-static int post_shared(struct host* host, struct ibv_srq* srq, uint64_t id) {
-  struct ibv_sge sge = {(uintptr_t)host->bytes + 64, 64, host->mr->lkey};
-  struct ibv_recv_wr request = {.wr_id = id, .sg_list = &sge, .num_sge = 1}, *bad = NULL;
-  return ibv_post_srq_recv(srq, &request, &bad);
 }
 
 static void shared_receives(void) {
@@ -163,6 +164,7 @@ static void datagrams(void) {
 
 const struct check flow_checks[] = {
     {"flow: a slot for a send is free when its completion was polled", sends},
+    {"flow: so is one of an unreliable connection", unconfirmed_sends},
     {"flow: unsignaled sends count until a later completion was polled", unsignaled},
     {"flow: a queue pair in error takes as many requests as ever", in_error},
     {"flow: a slot for a receive is free when its completion was polled", receives},

@@ -99,38 +99,58 @@ void destroy_end(struct end* end) {
   EQUAL(ibv_destroy_qp(end->qp), 0);
 }
 
-static bool datagrams(const struct end* end) {
-  return end->qp->qp_type == IBV_QPT_UD;
+struct step step_to(const struct host* host, const struct end* end, enum ibv_qp_state state,
+                    uint32_t qpn) {
+  const bool rc = end->qp->qp_type == IBV_QPT_RC, ud = end->qp->qp_type == IBV_QPT_UD;
+  struct step step = {.attributes = {.qp_state = state}, .mask = IBV_QP_STATE};
+  struct ibv_qp_attr* a = &step.attributes;
+  if (state == IBV_QPS_INIT) {
+    a->port_num = 1;
+    a->qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+    step.mask |= IBV_QP_PKEY_INDEX | IBV_QP_PORT | (ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS);
+  } else if (state == IBV_QPS_RTR && !ud) {
+    a->path_mtu = IBV_MTU_1024;
+    a->dest_qp_num = qpn;
+    a->max_dest_rd_atomic = 1;
+    a->min_rnr_timer = 1;
+    a->ah_attr = own_address(host);
+    step.mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+    if (rc) step.mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+  } else if (state == IBV_QPS_RTS) {
+    a->timeout = 14;
+    a->retry_cnt = a->rnr_retry = 7;
+    a->max_rd_atomic = 1;
+    step.mask |= IBV_QP_SQ_PSN;
+    if (rc)
+      step.mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+  }
+  return step;
+}
+
+static void go_to(const struct host* host, struct end* end, enum ibv_qp_state state, uint32_t qpn) {
+  struct step step = step_to(host, end, state, qpn);
+  NEEDED(ibv_modify_qp(end->qp, &step.attributes, step.mask) == 0);
 }
 
 void to_init(struct end* end) {
-  struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = 1};
-  int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
-  a.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
-  mask |= datagrams(end) ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS;
-  NEEDED(ibv_modify_qp(end->qp, &a, mask) == 0);
+  go_to(NULL, end, IBV_QPS_INIT, 0);
 }
 
 void to_error(struct end* end) {
-  struct ibv_qp_attr a = {.qp_state = IBV_QPS_ERR};
-  NEEDED(ibv_modify_qp(end->qp, &a, IBV_QP_STATE) == 0);
+  go_to(NULL, end, IBV_QPS_ERR, 0);
+}
+
+enum ibv_qp_state state_of(struct end* end) {
+  struct ibv_qp_attr a;
+  struct ibv_qp_init_attr initial;
+  EQUAL(ibv_query_qp(end->qp, &a, IBV_QP_STATE, &initial), 0);
+  return a.qp_state;
 }
 
 void connect_to(struct host* host, struct end* end, uint32_t qpn) {
-  to_init(end);
-  struct ibv_qp_attr a = {.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = qpn};
-  a.max_dest_rd_atomic = 1;
-  a.min_rnr_timer = 1;
-  a.ah_attr = own_address(host);
-  const int path = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                   IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-  NEEDED(ibv_modify_qp(end->qp, &a, IBV_QP_STATE | (datagrams(end) ? 0 : path)) == 0);
-  a = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7};
-  a.max_rd_atomic = 1;
-  const int retries =
-      IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
-  NEEDED(ibv_modify_qp(end->qp, &a,
-                       IBV_QP_STATE | IBV_QP_SQ_PSN | (datagrams(end) ? 0 : retries)) == 0);
+  go_to(host, end, IBV_QPS_INIT, qpn);
+  go_to(host, end, IBV_QPS_RTR, qpn);
+  go_to(host, end, IBV_QPS_RTS, qpn);
 }
 
 void connect_both(struct host* host, struct end* a, struct end* b) {
@@ -139,12 +159,16 @@ void connect_both(struct host* host, struct end* a, struct end* b) {
 }
 
 void open_pair(struct pair* pair, uint32_t sends, uint32_t receives) {
+  open_pair_of(pair, IBV_QPT_RC, sends, receives);
+}
+
+void open_pair_of(struct pair* pair, enum ibv_qp_type type, uint32_t sends, uint32_t receives) {
   open_host(&pair->host);
   // Twice as many as asked for: providers round up what they grant.
   pair->a_cq = make_cq(&pair->host, 2 * (sends + receives), NULL);
   pair->b_cq = make_cq(&pair->host, 2 * (sends + receives), NULL);
-  make_end(&pair->host, &pair->a, IBV_QPT_RC, pair->a_cq, pair->a_cq, NULL, sends, receives);
-  make_end(&pair->host, &pair->b, IBV_QPT_RC, pair->b_cq, pair->b_cq, NULL, sends, receives);
+  make_end(&pair->host, &pair->a, type, pair->a_cq, pair->a_cq, NULL, sends, receives);
+  make_end(&pair->host, &pair->b, type, pair->b_cq, pair->b_cq, NULL, sends, receives);
   connect_both(&pair->host, &pair->a, &pair->b);
 }
 
@@ -173,6 +197,19 @@ int post_receive(struct host* host, struct end* end, uint64_t id) {
   return ibv_post_recv(end->qp, &request, &bad);
 }
 
+int post_shared(struct host* host, struct ibv_srq* srq, uint64_t id) {
+  struct ibv_sge sge = {(uintptr_t)host->bytes + 64, 64, host->mr->lkey};
+  struct ibv_recv_wr request = {.wr_id = id, .sg_list = &sge, .num_sge = 1}, *bad = NULL;
+  return ibv_post_srq_recv(srq, &request, &bad);
+}
+
+struct ibv_srq* make_srq(struct host* host, uint32_t receives) {
+  struct ibv_srq_init_attr wanted = {.attr = {.max_wr = receives, .max_sge = 1}};
+  struct ibv_srq* srq = ibv_create_srq(host->pd, &wanted);
+  NEEDED(srq != NULL);
+  return srq;
+}
+
 struct ibv_wc next_of(struct ibv_cq* cq) {
   struct ibv_wc wc;
   const double end = now() + kPatience;
@@ -196,8 +233,8 @@ static bool selected(const char* name, int argc, char** argv) {
 }
 
 int main(int argc, char** argv) {
-  const struct check* const all[] = {flow_checks,  order_checks, thread_checks,
-                                     event_checks, error_checks, lifetime_checks};
+  const struct check* const all[] = {flow_checks,  order_checks, thread_checks,  event_checks,
+                                     error_checks, state_checks, lifetime_checks};
   int run = 0, bad = 0;
   for (size_t i = 0; i < sizeof all / sizeof *all; ++i) {
     for (const struct check* check = all[i]; check->name != NULL; ++check) {

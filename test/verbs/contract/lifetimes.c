@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How long things live: completions, slots, and what a request points to.
-#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "contract.h"
@@ -90,7 +91,67 @@ static void requests_are_copied(void) {
   close_host(&host);
 }
 
+/// A thread that destroys what has an event that the program has taken.
+struct destroyer {
+  struct ibv_cq* cq;  ///< or null: the queue pair
+  struct ibv_qp* qp;
+  atomic_bool done;
+};
+
+static void* destroy(void* argument) {
+  struct destroyer* it = argument;
+  if (it->cq != NULL)
+    EQUAL(ibv_destroy_cq(it->cq), 0);
+  else
+    EQUAL(ibv_destroy_qp(it->qp), 0);
+  it->done = true;
+  return NULL;
+}
+
+static pthread_t begin_to_destroy(struct destroyer* it) {
+  pthread_t thread;
+  NEEDED(pthread_create(&thread, NULL, destroy, it) == 0);
+  let_pass(100);
+  EQUAL(it->done, false);
+  return thread;
+}
+
+static void events_are_acknowledged_first(void) {
+  struct host host;
+  struct end a, b;
+  open_host(&host);
+  struct ibv_comp_channel* channel = ibv_create_comp_channel(host.context);
+  NEEDED(channel != NULL);
+  struct ibv_cq* cq = make_cq(&host, 8, channel);
+  struct ibv_srq* srq = make_srq(&host, 4);
+  make_end(&host, &a, IBV_QPT_RC, cq, cq, NULL, 1, 1);
+  make_end(&host, &b, IBV_QPT_RC, cq, cq, srq, 1, 0);
+  connect_both(&host, &a, &b);
+  EQUAL(ibv_req_notify_cq(cq, 0), 0);
+  EQUAL(post_write(&host, &a, 1, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED), 0);
+  struct ibv_cq* armed = NULL;
+  void* context = NULL;
+  EQUAL(ibv_get_cq_event(channel, &armed, &context), 0);
+  HOLDS(armed == cq);
+  to_error(&b);
+  struct ibv_async_event event;
+  EQUAL(ibv_get_async_event(host.context, &event), 0);
+  EQUAL(event.event_type, IBV_EVENT_QP_LAST_WQE_REACHED);
+  struct destroyer of_qp = {.qp = b.qp}, of_cq = {.cq = cq};
+  pthread_t thread = begin_to_destroy(&of_qp);
+  ibv_ack_async_event(&event);
+  pthread_join(thread, NULL);
+  destroy_end(&a);
+  thread = begin_to_destroy(&of_cq);
+  ibv_ack_cq_events(cq, 1);
+  pthread_join(thread, NULL);
+  EQUAL(ibv_destroy_srq(srq), 0);
+  EQUAL(ibv_destroy_comp_channel(channel), 0);
+  close_host(&host);
+}
+
 const struct check lifetime_checks[] = {
+    {"lifetimes: what has events goes when they are acknowledged", events_are_acknowledged_first},
     {"lifetimes: completions go with their queue pair, and others stay", completions_go_with_it},
     {"lifetimes: a reset empties queues and frees their slots", reset_empties},
     {"lifetimes: a request and its inline data are copied", requests_are_copied},
