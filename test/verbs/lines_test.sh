@@ -49,6 +49,12 @@ if command -v ibv_xsrq_pingpong >/dev/null; then
   says xrc 'openmrc: verbs: ibv_open_xrcd: XRC is not supported' ibv_xsrq_pingpong -g 0
 fi
 
+say 'a full queue is no mistake: no line'
+code=0
+"$build/test/verbs_contract" flow >"$work/full.out" 2>"$work/full.err" || code=$?
+expect "it holds: $(grep '^not ok' "$work/full.out" || true)" [ "$code" -eq 0 ]
+expect "no line: $(cat "$work/full.err")" [ ! -s "$work/full.err" ]
+
 say 'a peer that dies: why requests fail, once'
 limit 60
 port=$(free_port)

@@ -94,7 +94,7 @@ class Qp : public ibv_qp_ex {
   int after_refusal(const ibv_send_wr& request, mrc::Errc error) noexcept;
   void stop_sending() noexcept;
   int complete(const ibv_send_wr& request, mrc::WcStatus status) noexcept;
-  [[nodiscard]] bool hold(const ibv_send_wr& request);
+  [[nodiscard]] std::optional<mrc::Errc> hold(const ibv_send_wr& request);
 
   /// The state that programs see. Writers have state_mutex_.
   [[nodiscard]] ibv_qp_state shown() const noexcept {

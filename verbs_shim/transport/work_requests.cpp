@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Posting: work requests of verbs become those of the device.
+#include <optional>
+
 #include "verbs_shim/errors.hpp"
 #include "verbs_shim/objects/queue_pair.hpp"
 #include "verbs_shim/transport/sge_room.hpp"
@@ -73,29 +75,30 @@ int Qp::post_slowly(ibv_send_wr*& next) noexcept {
   if (gate_.load() == Gate::flushed) {
     error = complete(*next, mrc::WcStatus::wr_flush_err);
   } else {
-    bool held = false;
+    std::optional<mrc::Errc> held;
     error = status_of("ibv_post_send", [&] {
       held = hold(*next);
       return 0;
     });
     if (!held) return error;
+    if (*held != mrc::Errc::ok) error = refuse_post("ibv_post_send", *held, next->wr_id, &qp_base);
   }
   if (error == 0) next = next->next;
   return error;
 }
 
-/// SQD: keeps a copy for later, after the checks that can be made now. False: no longer in SQD.
-bool Qp::hold(const ibv_send_wr& request) {
+/// SQD: keeps a copy for later, after the checks that can be made now. None: no longer in SQD.
+std::optional<mrc::Errc> Qp::hold(const ibv_send_wr& request) {
   const std::lock_guard lock(held_mutex_);
-  if (gate_.load() != Gate::held) return false;
+  if (gate_.load() != Gate::held) return std::nullopt;
   if (const int error = transport_->check(request); error != 0)
     fail(error, about(request.wr_id, &qp_base) + kNoRequest);
-  if (held_.size() + transport_->sends() >= capacity_.max_send_wr) fail(ENOMEM, "send queue full");
-  if (request.num_sge > static_cast<int>(capacity_.max_send_sge)) fail(EINVAL, "too many SGEs");
+  if (held_.size() + transport_->sends() >= capacity_.max_send_wr) return mrc::Errc::queue_full;
+  if (request.num_sge > static_cast<int>(capacity_.max_send_sge)) return mrc::Errc::too_many_sges;
   auto copy = std::make_unique<RequestList>();
   copy->copy(request);
   held_.push_back(std::move(copy));
-  return true;
+  return mrc::Errc::ok;
 }
 
 /// The device's queue pair is in ERR, and flushes what was held; it knows nothing of those that it

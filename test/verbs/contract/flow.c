@@ -63,6 +63,19 @@ static void unsignaled(void) {
   close_pair(&pair);
 }
 
+static void drained(void) {
+  struct pair pair;
+  open_pair(&pair, kSlots, 1);
+  struct ibv_qp_attr a = {.qp_state = IBV_QPS_SQD};
+  if (ibv_modify_qp(pair.a.qp, &a, IBV_QP_STATE) == 0) {  // not all providers have it
+    const uint32_t slots = fill(&pair, IBV_SEND_SIGNALED);
+    a.qp_state = IBV_QPS_RTS;
+    EQUAL(ibv_modify_qp(pair.a.qp, &a, IBV_QP_STATE), 0);
+    take(pair.a_cq, slots, IBV_WC_SUCCESS);
+  }
+  close_pair(&pair);
+}
+
 static void in_error(void) {
   struct pair pair;
   open_pair(&pair, kSlots, kSlots);
@@ -166,6 +179,7 @@ const struct check flow_checks[] = {
     {"flow: a slot for a send is free when its completion was polled", sends},
     {"flow: so is one of an unreliable connection", unconfirmed_sends},
     {"flow: unsignaled sends count until a later completion was polled", unsignaled},
+    {"flow: a send queue that is drained (SQD) takes as many requests as ever", drained},
     {"flow: a queue pair in error takes as many requests as ever", in_error},
     {"flow: a slot for a receive is free when its completion was polled", receives},
     {"flow: so is one of a shared receive queue", shared_receives},
