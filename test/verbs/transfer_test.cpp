@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes, with and without immediate values, posted in all ways.
+#include <atomic>
+
 #include "verbs/verbs_rig.hpp"
 
 using namespace mrc::test::verbs;
@@ -230,4 +232,49 @@ TEST_CASE("verbs transfer: requests put together piece by piece, completions rea
   CHECK(ibv_start_poll(cq, &none) == ENOENT);
   CHECK(ibv_destroy_qp(qp) == 0);
   CHECK(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)) == 0);
+}
+
+TEST_CASE("verbs transfer: ibv_start_poll() locks the queue, unless one thread alone polls it") {
+  Program program;
+  for (const std::uint32_t flags : {0u, std::uint32_t{IBV_CREATE_CQ_ATTR_SINGLE_THREADED}}) {
+    CAPTURE(flags);
+    ibv_cq_init_attr_ex wanted{};
+    wanted.cqe = 4;
+    wanted.wc_flags = IBV_WC_STANDARD_FLAGS;
+    wanted.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
+    wanted.flags = flags;
+    ibv_cq_ex* cq = ibv_create_cq_ex(program.context, &wanted);
+    REQUIRE(cq != nullptr);
+    ibv_qp* qp = make_qp(program.pd, ibv_cq_ex_to_cq(cq), {1, 4, 1, 1, 0});
+    ibv_qp_attr a = init_attributes();
+    REQUIRE(ibv_modify_qp(qp, &a, kInitMask) == 0);
+    a.qp_state = IBV_QPS_ERR;
+    REQUIRE(ibv_modify_qp(qp, &a, IBV_QP_STATE) == 0);
+    for (const std::uint64_t id : {1, 2}) REQUIRE(post_receive(qp, id) == 0);
+
+    ibv_poll_cq_attr poll{};
+    REQUIRE(ibv_start_poll(cq, &poll) == 0);
+    CHECK(cq->wr_id == 1);
+    std::atomic<bool> done{false};
+    std::uint64_t taken = 0;
+    std::thread other([&] {
+      ibv_poll_cq_attr own{};
+      CHECK(ibv_start_poll(cq, &own) == 0);
+      taken = cq->wr_id;
+      ibv_end_poll(cq);
+      done = true;
+    });
+    if (flags != 0) {  // the program has promised that there is no such thread: nothing keeps it
+      CHECK(eventually([&] { return done.load(); }));
+    } else {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      CHECK_FALSE(done.load());
+      CHECK(cq->wr_id == 1);
+    }
+    ibv_end_poll(cq);
+    other.join();
+    CHECK(taken == 2);
+    CHECK(ibv_destroy_qp(qp) == 0);
+    CHECK(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)) == 0);
+  }
 }
