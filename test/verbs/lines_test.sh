@@ -3,7 +3,8 @@
 # What users read at the default log level: why a device can't be opened, and what helps; what there
 # is not; why a peer did not answer.
 . "$(dirname "${BASH_SOURCE[0]}")/verbs_lib.sh"
-need_tool ibv_devinfo ibv_rc_pingpong
+need_tool ibv_devinfo ibv_rc_pingpong ss
+need_program "$build/test/verbs_contract"
 unset MRC_LOG
 
 # refused NAME COMMAND...: ibv_devinfo finds no device; what it says is in $work/NAME.err.
