@@ -152,8 +152,8 @@ TEST_CASE("an explicit profile carries a queue pair, and what it denies carries 
   mrc_ctl_ev_profile_attr a{};
   std::vector<mrc_ctl_ev_op_entry> entries(evs.size());
   for (std::size_t i = 0; i < evs.size(); ++i) {
-    entries[i].ev_new = evs[i];
-    entries[i].state = MRC_CTL_EV_GOOD;
+    entries[i].ev_new = evs[i];  // without state, as some controllers leave it: GOOD
+    if (i % 2 == 0) entries[i].state = MRC_CTL_EV_GOOD;
   }
   a.profile_state = MRC_CTL_PROFILE_OFFLINE;
   a.ev_mode = MRC_CTL_EV_MODE_EXP;
@@ -264,6 +264,10 @@ TEST_CASE("EV profiles: what is refused") {
   entry.state = MRC_CTL_EV_ASSUMED_BAD;
   a.ev_op = {MRC_CTL_EV_OP_REPLACE_EV, &entry, 1};
   CHECK(modify(MRC_CTL_EV_PROFILE_EV_OP) == EINVAL);
+  entry.state = {};  // a replacement alone needs none
+  a.ev_op.op = MRC_CTL_EV_OP_MODIFY_EV_STATE;
+  CHECK(modify(MRC_CTL_EV_PROFILE_EV_OP) == EINVAL);
+  a.ev_op.op = MRC_CTL_EV_OP_REPLACE_EV;
   entry.state = MRC_CTL_EV_GOOD;
   entry.flags = 2;
   CHECK(modify(MRC_CTL_EV_PROFILE_EV_OP) == EINVAL);
