@@ -252,8 +252,7 @@ TEST_CASE("rc: SEND needs the agreement of both sides, by whatever way they conn
       CAPTURE(strict);
       if (by_gid && strict) continue;  // two devices of one host: a strict one is not found by GID
       Side a(strict_config(false)), b(Pair::other(strict_config(strict)));
-      const QpCapacity capacity{.receive_sges = 1};
-      QueuePair &from = a.add_qp(capacity), &to = b.add_qp(capacity);
+      QueuePair &from = a.add_qp(), &to = b.add_qp();  // receives with an SGE, by default
       // PSNs that only the programs know: those that the devices have told each other count.
       if (by_gid)
         connect_by_gid(a, from, b, to);
