@@ -76,7 +76,8 @@ class CqEvents {
     return queue.wanted();
   }
   /// A thread will sleep on the descriptor that is returned, and arms the queue for that;
-  /// end_sleep() must follow. -1 if there are no descriptors left: then nobody wakes it.
+  /// end_sleep() must follow. -1 if there are no descriptors left: then nobody wakes it, and it has
+  /// to look at the queue now and then (Lanes::sleep(): each millisecond).
   [[nodiscard]] int begin_sleep(CqId cq) noexcept {
     Queue& queue = at(cq);
     const std::lock_guard lock(queue.mutex);
