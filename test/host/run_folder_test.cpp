@@ -133,7 +133,7 @@ TEST_CASE("control sockets: what is asked at once is asked at the same time, eac
   for (const std::size_t count : {0, 1, 50}) {
     std::vector<std::atomic<int>> asked(count);
     std::atomic<std::size_t> there{0};
-    control::all_at_once(
+    const auto thrown = control::all_at_once(
         count,
         [&](std::size_t i) {
           ++asked[i];
@@ -141,6 +141,7 @@ TEST_CASE("control sockets: what is asked at once is asked at the same time, eac
           CHECK(eventually([&] { return there == count; }));
         },
         [] {});
+    CHECK(thrown == std::vector<std::exception_ptr>(count));
     for (const auto& times : asked) CHECK(times == 1);
   }
 }

@@ -202,18 +202,14 @@ class HostController final : public Controller {
       asking = true;
       mrc::detail::HostChange done = mrc::detail::change_host(store, wanted, host_search(device_));
       unconfirmed = std::move(done.unconfirmed);
-      std::vector<std::string> problems(done.confirmed.size());
-      mrc::control::all_at_once(problems.size(), [&](std::size_t i) {
-        mrc::control::RemoteDevice& device = *done.confirmed[i].first;
-        try {
-          if (confirmed) confirmed(device);
-        } catch (const std::exception& error) {
-          if (mrc::control::is_trusted_user(device.user()))
-            problems[i] = mrc::control::problem_with(device, error);
-        }
+      const auto thrown = mrc::control::all_at_once(done.confirmed.size(), [&](std::size_t i) {
+        if (confirmed) confirmed(*done.confirmed[i].first);
       });
-      for (std::string& problem : problems)
-        if (!problem.empty()) unconfirmed.push_back(std::move(problem));
+      for (std::size_t i = 0; i < thrown.size(); ++i) {
+        const mrc::control::RemoteDevice& device = *done.confirmed[i].first;
+        if (thrown[i] && mrc::control::is_trusted_user(device.user()))
+          unconfirmed.push_back(mrc::control::problem_with(device, thrown[i]));
+      }
     } catch (const mrc::Error& error) {
       using mrc::Errc;
       const auto is = [&error](Errc code) { return error.code() == mrc::make_error_code(code); };

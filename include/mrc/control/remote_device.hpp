@@ -125,9 +125,9 @@ struct Found {
 /// Calls ask(i) for each i below `count`, all at the same time, in threads of their own and in this
 /// one, and calls `meanwhile`, which must not throw, now and then while it waits. Returns when all
 /// have returned: what each has thrown, or null.
-std::vector<std::exception_ptr> all_at_once(std::size_t count,
-                                            const std::function<void(std::size_t)>& ask,
-                                            const std::function<void()>& meanwhile = {});
+[[nodiscard]] std::vector<std::exception_ptr> all_at_once(
+    std::size_t count, const std::function<void(std::size_t)>& ask,
+    const std::function<void()>& meanwhile = {});
 
 /// Those in the folders that `wanted` says yes to. Sockets that nobody listens on any more are
 /// removed. Each device has that long to say who it is, all at a time.
