@@ -194,6 +194,19 @@ TEST_CASE("UDP port: an address on the loopback interface is one of all links") 
       CHECK(plane.rig.sender.link_up());
       CHECK(plane.leaves_by() == "a0");
       CHECK(Plane(own, own).leaves_by() == "lo");
+      // A peer behind a narrower link, to which no router leads.
+      const std::string near = v4 ? "10.6.0.9" : "fd06::9";
+      shell(route + "add " + near + " dev a1 src " + own + "; ip neigh replace " + near +
+            " lladdr 02:00:00:00:00:09 dev a1");
+      Plane narrow(own, near);
+      for (int i = 0; i < 100; ++i) narrow.look();  // and not again for 25 s
+      CHECK(room(narrow) == 4000 - headers);
+      shell("ip link set a1 mtu 2000");
+      CHECK(room(narrow) == 4000 - headers);
+      narrow.rig.add(0, 3000, 0);
+      (void)narrow.rig.send();  // EMSGSIZE
+      CHECK(room(narrow) == 2000 - headers);
+      CHECK(narrow.leaves_by() == "a1");
     });
   }
 }

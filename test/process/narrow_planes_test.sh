@@ -11,12 +11,7 @@ export MRC_LOG=info
 
 # Bursts leave the hosts as packets, so that a switch sees their sizes.
 two_hosts_at_switch 2 mtu 9000 gso_max_segs 1
-at() { ip netns exec "$@"; }  # at NAMESPACE COMMAND...
-# mrc_perf's control connection has a line of its own.
-ip -n "$a" link add control type veth peer name control netns "$b"
-ip -n "$a" addr add 10.8.0.1/24 dev control
-ip -n "$b" addr add 10.8.0.2/24 dev control
-for n in "$a" "$b"; do ip -n "$n" link set control up; done
+control_link
 
 sent() {  # sent PLANE: bytes and packets that the sender has sent in it
   at "$a" cat "/sys/class/net/p$1/statistics/tx_bytes" "/sys/class/net/p$1/statistics/tx_packets"
@@ -42,7 +37,7 @@ begin() {  # begin NAME PLANES: those of the first host
     --planes "$(at_second "$2")"
   server=$pid
   until_listening 18515 at "$b"
-  start "$name" ip netns exec "$a" "$mrc_perf" 10.8.0.2 --port 18515 --quiet --check \
+  start "$name" ip netns exec "$a" "$mrc_perf" "$control" --port 18515 --quiet --check \
     --planes "$2" --size 64K --duration 1000s --rate 200M --give-up 20s --json "$work/$name.json"
   client=$pid
   for p in 0 1; do

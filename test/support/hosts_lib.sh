@@ -66,6 +66,15 @@ two_hosts_at_switch() {  # two_hosts_at_switch PLANES [OPTION...]
     done
   done
 }
+at() { ip netns exec "$@"; }  # at NAMESPACE COMMAND...
+control_link() {  # a line of its own for what is not MRC; the second host is $control there
+  ip -n "$a" link add control mtu 9000 type veth \
+    peer name control mtu 9000 netns "$b"
+  ip -n "$a" address add 10.8.0.1/24 dev control
+  ip -n "$b" address add 10.8.0.2/24 dev control
+  ip -n "$a" link set control up
+  ip -n "$b" link set control up
+}
 links() {  # links STATE HOST PLANE...: what host 1 or 2 sees of its links
   local state=$1 host=$2 plane
   shift 2
@@ -86,5 +95,7 @@ links_down() {
   links up 2 "${planes[@]}"
 }
 # shellcheck disable=SC2034  # for those who source it
+control=10.8.0.2
+# shellcheck disable=SC2034
 four=10.9.0.1,10.9.1.1,10.9.2.1 six=fd00:9:0::1,fd00:9:1::1,fd00:9:2::1  # of the first host
 at_second() { local other=${1//1,/2,} && printf %s "${other%1}2"; }  # at_second PLANES

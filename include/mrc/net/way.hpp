@@ -37,7 +37,9 @@ struct Way {
 /// The MTU, in bytes, of packets from an address: that of `own`, the interface that has it, if it
 /// is a link or the address a loopback address. Else the smallest one of the links that may carry
 /// them: of those by which routers are reached, without the ones of default routes if there are
-/// others, or else of all that are up. `own`'s if there are none. Throws Error.
+/// others, or else of all that are up. `own`'s if there are none. Links that lead to their
+/// neighbours only may carry none of them: who has a peer there asks for the way to it. Throws
+/// Error.
 [[nodiscard]] std::uint32_t outgoing_mtu(const Socket& socket, const Interface& own,
                                          const IpAddress& source);
 

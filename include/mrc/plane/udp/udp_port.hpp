@@ -258,8 +258,9 @@ class UdpPort final : public CopyingPort {
   Interface interface_;
   mutable std::uint32_t zone_ = 0;           ///< interface_.index; by std::atomic_ref
   std::uint32_t outgoing_mtu_ = 0;           ///< bytes; of the links that carry the plane
+  std::uint32_t routers_mtu_ = 0;            ///< bytes; outgoing_mtu(), which asks of no peer
   std::unique_ptr<NetlinkMonitor> monitor_;  ///< of routes; null where they don't matter
-  bool mtu_due_ = false;                     ///< outgoing_mtu_ may have changed
+  bool mtu_due_ = false;                     ///< routers_mtu_ may have changed
   std::size_t to_ask_ = 0;                   ///< peers whose route may have changed
   std::size_t next_asked_ = 0;               ///< the first of these
   PortStats stats_;

@@ -28,6 +28,7 @@ struct UdpPeer {
   bool bound = false;       ///< packets leave from UdpPath::bound, if that is open
   bool reached = true;      ///< there is a route to it by an interface that is up, as far as known
   bool passing = false;     ///< UdpRoute::passing
+  std::uint32_t mtu = 0;    ///< bytes; of the links that lead to it, if they are not the plane's
 };
 
 /// Sends the packets of one group, which share peer and path. Consecutive packets of one size

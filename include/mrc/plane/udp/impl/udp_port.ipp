@@ -140,6 +140,7 @@ MRC_SETUP void UdpPort::open_receiving() {
   std::atomic_ref(zone_).store(interface_.index);
   interface_up_ = !on_link() || interface_.running;
   ask_mtu();
+  outgoing_mtu_ = routers_mtu_;
   if (!fixed()) monitor_ = NetlinkMonitor::try_open(NetlinkMonitor::Watch::routes);
   const bool gro = enable(options_.gro, UDP_GRO, 1, "UDP_GRO");
   const std::uint64_t buffer =
@@ -234,8 +235,11 @@ MRC_DECL std::uint32_t UdpPort::send(const wire::TxBurst& burst,
   const auto outcome = transmitter_->send(burst, packets, joined, peer, path, stats_);
   if (capabilities_.segmentation != transmitter_->gso()) [[unlikely]]
     note_gso();
-  if (outcome.too_long) [[unlikely]]
+  if (outcome.too_long) [[unlikely]] {
+    mtu_due_ = !on_link();
+    ask_way(peer);
     look_at_link();
+  }
   if (!outcome.unreachable) return outcome.taken;
   const auto rest = static_cast<std::uint32_t>(packets.size()) - outcome.taken;
   look_at_link();
@@ -306,13 +310,15 @@ MRC_DECL void UdpPort::look_at_link() noexcept {
 
 MRC_DECL void UdpPort::judge_link() noexcept {
   interface_up_ = interface_.running;
-  if (on_link()) {
-    outgoing_mtu_ = interface_.mtu;
-  } else if (interface_up_) {
+  outgoing_mtu_ = on_link() ? interface_.mtu : routers_mtu_;
+  if (!on_link()) {
     std::size_t unreached = 0, all = 0;
-    for (const UdpPeer& peer : peers_)
-      if (peer.address.length != 0 && !peer.passing) ++all, unreached += !peer.reached;
-    interface_up_ = all == 0 || unreached < all;
+    for (const UdpPeer& peer : peers_) {
+      if (peer.address.length == 0 || peer.passing) continue;
+      ++all, unreached += !peer.reached;
+      if (peer.mtu != 0) outgoing_mtu_ = std::min(outgoing_mtu_, peer.mtu);
+    }
+    interface_up_ = interface_up_ && (all == 0 || unreached < all);
   }
   if (capabilities_.max_packet == room()) return;
   capabilities_.max_packet = room();
@@ -336,7 +342,7 @@ MRC_DECL void UdpPort::watch_routes() noexcept {
 }
 
 MRC_SETUP void UdpPort::ask_mtu() noexcept try {
-  outgoing_mtu_ = outgoing_mtu(socket_, interface_, local_.ip);
+  routers_mtu_ = outgoing_mtu(socket_, interface_, local_.ip);
 } catch (const std::exception&) {  // memory is short: it stays as it is
 }
 
@@ -345,13 +351,15 @@ MRC_SETUP void UdpPort::ask_way(UdpPeer& peer) noexcept {
   const Way way = find_way(interface_, local_.ip, peer.address.peer().ip);
   peer.bound = way.bound && open_bound();
   if (on_link()) return;
-  const auto runs = [&](std::uint32_t index) {
+  peer.reached = !way.none && way.interfaces[0] == 0;
+  peer.mtu = 0;
+  for (const std::uint32_t index : way.interfaces) {
     Interface interface;
     interface.index = index;
-    return index != 0 && refresh(socket_, interface) && interface.running;
-  };
-  peer.reached = !way.none && (way.interfaces[0] == 0 ||
-                               std::any_of(way.interfaces.begin(), way.interfaces.end(), runs));
+    if (index == 0 || !refresh(socket_, interface) || !interface.running) continue;
+    peer.reached = true;
+    peer.mtu = peer.mtu == 0 ? interface.mtu : std::min(peer.mtu, interface.mtu);
+  }
 }
 
 MRC_SETUP bool UdpPort::open_bound() noexcept try {
