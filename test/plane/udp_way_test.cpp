@@ -211,8 +211,9 @@ TEST_CASE("UDP port: an address on the loopback interface is one of all links") 
   }
 }
 
-/// What is said about links when a device with these planes opens.
-std::string said_of(const std::vector<std::string>& planes) {
+/// What is said about links when a device with these planes opens and is told of a peer's.
+std::string said_of(const std::vector<std::string>& planes,
+                    const std::vector<std::string>& peers = {}) {
   std::string said;
   const mrc::detail::Log log(LogLevel::warn, [&](LogLevel, std::string_view line) {
     if (line.find("share") != line.npos) said += line;
@@ -221,7 +222,11 @@ std::string said_of(const std::vector<std::string>& planes) {
   config.planes = planes;
   config.udp_port = 24791;
   config.paths = 2;
-  (void)mrc::detail::make_udp_kind()->open(config, std::nullopt, 1, log);
+  const auto kind = mrc::detail::make_udp_kind();
+  const mrc::detail::OpenedPlanes opened = kind->open(config, std::nullopt, 1, log);
+  for (int twice = 0; twice < 2; ++twice)
+    for (std::size_t i = 0; i < peers.size(); ++i)
+      (void)kind->paths_to(opened, static_cast<mrc::Plane>(i), {parse_ip(peers[i]), 4791}, {});
   return said;
 }
 
@@ -240,6 +245,17 @@ TEST_CASE("UDP planes: two that share a link are named when they are opened") {
     CHECK(said_of({"10.7.0.1", "10.7.0.2"}) ==
           "planes 0 and 1 share all links: their addresses are on lo, so the kernel's routes "
           "decide");
+    // What a peer's route says.
+    const std::vector<std::string> other{"10.9.0.9", "10.9.0.9"};
+    CHECK(said_of({"10.9.0.1", "10.9.0.2"}, other) == "");
+    CHECK(said_of({"10.9.0.1", "10.9.0.2"}, {"10.9.0.2", "10.9.0.1"}) == "");
+    shell("ip route del 10.9.0.0/24 dev a1");
+    CHECK(said_of({"10.9.0.1", "10.9.0.2"}, other) ==
+          "planes 0 and 1 share a link: packets from 10.9.0.2 to 10.9.0.9 leave by a0, since no "
+          "route leads by a1");
+    CHECK(said_of({"10.9.0.1", "a1"}, other) == "");
+    CHECK(said_of({"10.9.0.1", "10.8.0.1"}, {"10.8.0.9", "10.9.0.9"}) == "");  // all are asked
+    CHECK(said_of({"10.9.0.1", "10.7.0.1"}, other) == "");
   });
 }
 

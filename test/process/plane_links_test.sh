@@ -45,3 +45,34 @@ say 'one of the links becomes narrower'
 ip -n "$a" link set p1 mtu 2000
 for link in 0 1; do carries "$link"; done
 finish
+
+say 'both planes in one subnet, each with a switch of its own, then both at one'
+host=1
+for ns in "$a" "$b"; do
+  # An interface answers for its own addresses only, as `mrc_ctl check` advises.
+  at "$ns" sysctl -qw net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2
+  for link in 0 1; do
+    ip -n "$ns" link set "p$link" mtu 9000
+    ip -n "$ns" address add "10.6.0.$((2 * link + host))/24" dev "p$link"
+    ip -n "$ns" address add "fd06::$((2 * link + host))/64" dev "p$link" nodad
+  done
+  host=2
+done
+for place in apart together; do
+  if [[ $place == together ]]; then
+    for host in 1 2; do ip -n "$switch" link set "port1$host" master br0; done
+  fi
+  for family in v4 v6; do
+    net=10.6.0.
+    if [[ $family == v6 ]]; then net=fd06::; fi
+    begin "$place-$family" "${net}1,${net}3" "${net}2,${net}4"
+    for link in 0 1; do carries "$link"; done
+    ip -n "$a" link set p0 down
+    carries 1
+    sleep 1
+    carries 1
+    finish
+    ip -n "$a" link set p0 up
+    ip -n "$a" address replace fd06::1/64 dev p0 nodad
+  done
+done

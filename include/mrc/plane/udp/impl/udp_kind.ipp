@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -17,6 +18,7 @@
 #include "mrc/net/netlink.hpp"
 #include "mrc/net/network_namespace.hpp"
 #include "mrc/net/socket_interface.hpp"
+#include "mrc/net/way.hpp"
 #include "mrc/plane/host_addresses.hpp"
 #include "mrc/plane/slot.hpp"
 #include "mrc/plane/udp/udp_kind.hpp"
@@ -45,6 +47,12 @@ class UdpKind final : public PlaneKind {
                      [&] { open_ports(planes, config, slot, fault_seed, log); });
     if (!own_.empty()) return planes;  // the first lane's addresses are those of all
     note_shared_links(planes, log);
+    log_.emplace(log);
+    for (std::size_t i = 0; i < planes.ports.size(); ++i) {
+      const auto& port = static_cast<const port::UdpPort&>(*planes.ports[i]);
+      const bool tied = !local_address(config.plane_list()[i]).interface.empty();
+      links_.push_back(tied || !port.on_link() ? port::Interface{} : port.interface());
+    }
     icrc_ = config.icrc != port::Offload::off;
     peer_ports_ = PeerPorts(config.peer_ports);
     responder_.emplace(AllowedPeers(config.peers_allowed), random_key(),
@@ -100,6 +108,7 @@ class UdpKind final : public PlaneKind {
   }
   [[nodiscard]] PlanePaths paths_to(const OpenedPlanes& own, Plane plane,
                                     const port::PeerAddress& peer, Bytes) const override {
+    note_way(own, plane, peer.ip);
     PlanePaths out;
     for (const port::PortPath& path : own.ports[plane]->paths())
       out.specs.push_back({path.ev, plane, path.port_path});
@@ -223,8 +232,37 @@ class UdpKind final : public PlaneKind {
       }
   }
 
+  /// One line if packets of a plane to a peer in its subnet leave by the link of another plane,
+  /// since no route leads by their own. One peer of each plane is looked at.
+  void note_way(const OpenedPlanes& own, Plane plane, const port::IpAddress& peer) const {
+    const port::Interface& link = links_[plane];
+    const port::IpAddress& from = own.ports[plane]->address().ip;
+    // Peers elsewhere are asked by all planes, whose routes lead to some of them only.
+    if (links_.size() < 2 || link.index == 0 || (looked_at_ & plane_bit(plane)) != 0 ||
+        port::is_loopback(from) || !in_subnet(own_[plane], peer))
+      return;
+    const std::uint32_t by = port::find_way(link, from, peer).interfaces[0];
+    constexpr std::uint32_t kLoopback = 1;
+    if (by == 0 || by == kLoopback ||
+        (looked_at_.fetch_or(plane_bit(plane)) & plane_bit(plane)) != 0)
+      return;
+    for (std::size_t k = 0; k < links_.size(); ++k) {
+      if (k == plane || links_[k].index != by || by == link.index) continue;
+      looked_at_ = ~PlaneMask{0};  // one line
+      log_->warn("planes " + std::to_string(k) + " and " + std::to_string(plane) +
+                 " share a link: packets from " + port::format_ip(from) + " to " +
+                 port::format_ip(peer) + " leave by " + links_[k].name +
+                 ", since no route leads by " + link.name);
+      return;
+    }
+  }
+
   std::vector<OwnAddress> own_;  ///< [plane]; without ports
-  PlaneMask segmenting_ = 0;     ///< planes with segmentation offload
+  /// [plane]; index 0: packets leave by no link in particular, or by none but theirs.
+  std::vector<port::Interface> links_;
+  std::optional<Log> log_;                        ///< from the first lane on
+  mutable std::atomic<PlaneMask> looked_at_ = 0;  ///< by note_way()
+  PlaneMask segmenting_ = 0;                      ///< planes with segmentation offload
   bool icrc_ = true;
   PeerPorts peer_ports_;
   std::optional<UdpResponder> responder_;  ///< from the first lane on
