@@ -149,6 +149,41 @@ TEST_CASE("UDP port: packets follow routes that change, and an interface that is
   });
 }
 
+TEST_CASE("UDP port: answers to strangers leave by the interface that has the plane's address") {
+  in_new_network([] {
+    make_links();
+    Plane plane("10.9.0.2", "10.9.0.9");
+    for (int i = 0; i < 100; ++i) plane.look();  // and not again for 25 s
+    const auto ask = [&](const std::string& from) {
+      UdpRoute route(PeerAddress{parse_ip(from), 4791});
+      route.passing = true;
+      (void)plane.rig.sender.add_peer(PeerId{5}, route);
+    };
+    ask("10.9.0.9");
+    CHECK(plane.leaves_by() == "a1");
+    shell("ip route del 10.9.0.0/24 dev a1");
+    plane.look();
+    ask("10.9.0.9");
+    CHECK(plane.leaves_by() == "a0");
+    shell("ip route add 10.9.0.0/24 dev a1 src 10.9.0.2 metric 50");
+    plane.look();
+    // So many at once that the kernel is asked no more; but what it has said is remembered.
+    ask("10.9.0.9");
+    for (std::size_t i = 0; i < UdpPort::kAskedPerCheck; ++i)
+      ask("10.9.0." + std::to_string(20 + i));
+    ask("10.9.0.9");
+    CHECK(plane.leaves_by() == "a1");
+    shell(
+        "ip neigh replace 10.9.0.8 lladdr 02:00:00:00:00:09 dev a0; ip neigh replace 10.9.0.8 "
+        "lladdr 02:00:00:00:00:09 dev a1");
+    ask("10.9.0.8");
+    CHECK(plane.leaves_by() == "a0");
+    plane.look();
+    ask("10.9.0.8");
+    CHECK(plane.leaves_by() == "a1");
+  });
+}
+
 TEST_CASE("UDP port: an address on the loopback interface is one of all links") {
   for (const bool v4 : {true, false}) {
     in_new_network([v4] {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -41,7 +42,8 @@ struct UdpRoute {
   /// Its packets may have an iCRC that covers their head alone (wire::Bth::head_check()): it is a
   /// process of this network namespace, and both sides have agreed on it.
   bool heads = false;
-  /// It gets one answer, by whichever interface the kernel's route says: nobody asks for the route.
+  /// It gets one answer. The way to it is asked for at most kAskedPerCheck times between two checks
+  /// of the interface, and remembered; else the kernel's route decides.
   bool passing = false;
 };
 
@@ -225,6 +227,8 @@ class UdpPort final : public CopyingPort {
   void ask_mtu() noexcept;
   /// By which interface packets leave for that peer.
   void ask_way(UdpPeer& peer) noexcept;
+  /// The same for a passing one.
+  void recall_way(UdpPeer& peer) noexcept;
   /// Opens the sockets that are bound to the interface, if they are not; false if that fails.
   [[nodiscard]] bool open_bound() noexcept;
 
@@ -263,6 +267,13 @@ class UdpPort final : public CopyingPort {
   bool mtu_due_ = false;                     ///< routers_mtu_ may have changed
   std::size_t to_ask_ = 0;                   ///< peers whose route may have changed
   std::size_t next_asked_ = 0;               ///< the first of these
+  /// The way to an address.
+  struct KnownWay {
+    IpAddress ip{};      ///< all zero: none
+    bool bound = false;  ///< UdpPeer::bound
+  };
+  std::array<KnownWay, 64> passing_ways_;  ///< of passing peers, by their addresses' last bytes
+  std::size_t passing_asked_ = 0;          ///< since the last check of the interface
   PortStats stats_;
   std::vector<UdpPath> paths_;
   std::vector<PortPath> port_paths_;

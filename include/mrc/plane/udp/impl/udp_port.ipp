@@ -94,7 +94,10 @@ MRC_SETUP std::uint64_t UdpPort::add_peer(PeerId id, const UdpRoute& route) {
   peer.prefix = wire::IcrcPrefix::make(local_.ip, address.ip, address.udp_port);
   peer.segmented = !(route.real_header && is_v4(local_.ip) && options_.icrc);
   peer.passing = route.passing;
-  ask_way(peer);
+  if (peer.passing)
+    recall_way(peer);
+  else
+    ask_way(peer);
   return source_tag(address.ip);
 }
 
@@ -237,7 +240,7 @@ MRC_DECL std::uint32_t UdpPort::send(const wire::TxBurst& burst,
     note_gso();
   if (outcome.too_long) [[unlikely]] {
     mtu_due_ = !on_link();
-    ask_way(peer);
+    if (!peer.passing) ask_way(peer);
     look_at_link();
   }
   if (!outcome.unreachable) return outcome.taken;
@@ -328,14 +331,16 @@ MRC_DECL void UdpPort::judge_link() noexcept {
 MRC_DECL void UdpPort::watch_routes() noexcept {
   const auto peers = static_cast<std::size_t>(peers_.end() - peers_.begin());
   const auto news = monitor_ != nullptr ? monitor_->read(0) : NetlinkMonitor::News{};
+  passing_asked_ = 0;
   if (news.links || news.next_hops) {
+    passing_ways_ = {};
     to_ask_ = peers;
     mtu_due_ = !on_link();
   }
   for (std::size_t asked = 0; to_ask_ > 0 && asked < kAskedPerCheck; --to_ask_) {
     next_asked_ = (next_asked_ + 1) % peers;
     UdpPeer& peer = peers_.begin()[static_cast<std::ptrdiff_t>(next_asked_)];
-    if (peer.address.length == 0) continue;
+    if (peer.address.length == 0 || peer.passing) continue;
     ask_way(peer);
     ++asked;
   }
@@ -347,7 +352,7 @@ MRC_SETUP void UdpPort::ask_mtu() noexcept try {
 }
 
 MRC_SETUP void UdpPort::ask_way(UdpPeer& peer) noexcept {
-  if (fixed() || peer.passing) return;
+  if (fixed()) return;
   const Way way = find_way(interface_, local_.ip, peer.address.peer().ip);
   peer.bound = way.bound && open_bound();
   if (on_link()) return;
@@ -362,6 +367,20 @@ MRC_SETUP void UdpPort::ask_way(UdpPeer& peer) noexcept {
   }
 }
 
+MRC_SETUP void UdpPort::recall_way(UdpPeer& peer) noexcept {
+  peer.bound = false;
+  if (fixed() || !on_link()) return;
+  const IpAddress ip = peer.address.peer().ip;
+  KnownWay& known = passing_ways_[ip.back() % passing_ways_.size()];
+  if (known.ip != ip) {
+    if (passing_asked_ == kAskedPerCheck) return;
+    ++passing_asked_;
+    ask_way(peer);
+    known = {ip, peer.bound};
+  }
+  peer.bound = known.bound;
+}
+
 MRC_SETUP bool UdpPort::open_bound() noexcept try {
   if (!paths_.front().bound.open()) port::open_bound(options_, local_, interface_, paths_);
   return true;
@@ -374,6 +393,7 @@ MRC_SETUP void UdpPort::search_interface() noexcept try {
   if (found.index == 0) return;
   if (!local_.interface.empty()) tie_to(found);
   for (UdpPath& path : paths_) path.bound = {};
+  passing_ways_ = {};
   interface_ = found;
   std::atomic_ref(zone_).store(found.index);
   to_ask_ = static_cast<std::size_t>(peers_.end() - peers_.begin());
