@@ -23,15 +23,16 @@ namespace mrc::port::test {
 inline constexpr std::uint16_t kRoutes = 3;
 
 /// Makes the pair, in a network namespace of the caller's own.
-inline void make_veth(unsigned mtu = 9216) {
+inline void make_veth(unsigned mtu = 9216, const std::string& first = "pa") {
   const std::string size = std::to_string(mtu);
   mrc::test::shell(
       "ip link set lo up; echo 0 > /proc/sys/net/ipv6/conf/default/accept_dad; "
-      "ip link add pa mtu " +
-      size + " address 02:00:00:00:00:0a type veth peer name pb mtu " + size +
-      " address 02:00:00:00:00:0b && ip link set pa up && ip link set pb up && "
-      "ip addr add fd00::a/128 dev pa nodad && ip addr add fd00::b/128 dev pb nodad && " +
-      mrc::test::await_carrier("pa pb"));
+      "ip link add " +
+      first + " mtu " + size + " address 02:00:00:00:00:0a type veth peer name pb mtu " + size +
+      " address 02:00:00:00:00:0b && ip link set " + first +
+      " up && ip link set pb up && ip addr add fd00::a/128 dev " + first +
+      " nodad && ip addr add fd00::b/128 dev pb nodad && " +
+      mrc::test::await_carrier(first + " pb"));
 }
 
 /// Runs `body` in a network of its own that has the pair, or skips the test case.

@@ -310,6 +310,24 @@ TEST_CASE("packet port: a link that goes down and comes back") {
     rig.receive(2);
     REQUIRE(rig.arrived.size() == 2);
     CHECK(PacketRig::number_of(rig.arrived[1]) == 3);
+
+    // Renamed while another one gets its name; then made again under another name.
+    shell(
+        "ip link set pa down; ip link set pa name nic9; ip link set nic9 up; "
+        "ip link add pa type veth peer name px; ip link set pa up; " +
+        mrc::test::await_carrier("nic9"));
+    const auto sends_again = [&](std::uint32_t number) {
+      await_link();
+      rig.add(number, 10, 0);
+      CHECK(rig.send() == 1);
+      rig.receive(rig.arrived.size() + 1);
+      CHECK(PacketRig::number_of(rig.arrived.back()) == number);
+    };
+    sends_again(4);
+    shell("ip link del pa; ip link del nic9");
+    await_loss_of_link();
+    make_veth(9216, "first");
+    sends_again(5);
   });
 }
 

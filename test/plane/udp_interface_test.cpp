@@ -58,8 +58,12 @@ TEST_CASE("UDP port: its interface is renamed, and deleted and made again under 
       CHECK(up(port, now));
       shell(
           "echo 1 > /proc/sys/net/ipv6/conf/first/keep_addr_on_down; ip link set first down; "
-          "ip link set first name second; ip link set second up");
+          "ip link set first name second; ip link set second up; " +
+          mrc::test::await_carrier("second"));
+      // `now` is the port's time: it is to be back within 3 s.
+      Time changed = now;
       CHECK(mrc::test::eventually([&] { return up(port, now); }));
+      CHECK(now - changed <= std::chrono::seconds(3));
       CHECK(port.interface().name == "second");
       CHECK(port.zone() == (is_link_local(port.address().ip) ? "second" : ""));
       shell("ip link set other down");
@@ -67,7 +71,9 @@ TEST_CASE("UDP port: its interface is renamed, and deleted and made again under 
       shell("ip link del second");
       CHECK_FALSE(up(port, now));
       make("third");
+      changed = now;
       CHECK(mrc::test::eventually([&] { return up(port, now); }));
+      CHECK(now - changed <= std::chrono::seconds(3));
       CHECK(port.interface().name == "third");
       CHECK(tied_to(port) == (tied ? if_nametoindex("third") : 0));
       CHECK(port.capabilities().max_packet == (is_v4(port.address().ip) ? 9000u - 28 : 9000u - 48));

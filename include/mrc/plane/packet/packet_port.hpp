@@ -14,6 +14,7 @@
 #include "mrc/net/address.hpp"
 #include "mrc/net/netlink.hpp"
 #include "mrc/net/socket.hpp"
+#include "mrc/net/socket_interface.hpp"
 #include "mrc/plane/packet/frame_channel.hpp"
 #include "mrc/plane/packet/packet_options.hpp"
 #include "mrc/plane/peer_table.hpp"
@@ -138,6 +139,9 @@ class PacketPort final : public CopyingPort {
   /// Reads the interface's state and binds to it if it is new. False if there is none or bind()
   /// fails.
   bool attach_interface() noexcept;
+  /// What the interface is called now: the one that the port was attached to, while it exists, then
+  /// one of the configured name, or a link that has the plane's address.
+  [[nodiscard]] std::string interface_name() noexcept;
   /// Bytes of an IP packet before BTH, at most (wire::envelope_size()).
   [[nodiscard]] std::uint32_t headers() const noexcept;
 
@@ -159,6 +163,8 @@ class PacketPort final : public CopyingPort {
   std::array<Socket, 2> silence_;  ///< one for each UDP port that MRC packets come to
   NetlinkMonitor monitor_;
   std::uint32_t index_ = 0;
+  Interface interface_;              ///< the last one that the port was attached to
+  mutable std::uint32_t known_ = 0;  ///< interface_.index; by std::atomic_ref
   MacAddress own_{};
   bool interface_up_ = false;
   Time next_link_check_ = Time::min();

@@ -5,7 +5,11 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cerrno>
+#include <exception>
+#include <string>
 #include <system_error>
 #include <utility>
 
@@ -46,8 +50,18 @@ MRC_DECL void PacketPort::note_surroundings() {
         options_.interface + ".forwarding=0` stops that");
 }
 
+MRC_SETUP std::string PacketPort::interface_name() noexcept try {
+  if (interface_.index == 0) return options_.interface;
+  if (refresh(ask_, interface_)) return interface_.name;
+  const Interface found = find_interface(ask_, {options_.local, options_.interface});
+  return found.index != 0 && found.link ? found.name : options_.interface;
+} catch (const std::exception&) {  // memory is short: next time
+  return options_.interface;
+}
+
 MRC_DECL bool PacketPort::attach_interface() noexcept {
-  const auto now = look_up_interface(ask_, options_.interface);
+  const std::string name = interface_name();
+  const auto now = look_up_interface(ask_, name);
   interface_up_ = now.index != 0 && now.up;
   own_ = now.mac;
   const std::uint32_t largest = now.index != 0 ? now.mtu : kAbsentMtu;
@@ -56,6 +70,11 @@ MRC_DECL bool PacketPort::attach_interface() noexcept {
   if (now.index == index_) return now.index != 0;
   const bool bound = frames_->attach(now);
   index_ = bound ? now.index : 0;
+  if (bound) {
+    interface_.name = name;
+    interface_.index = now.index;
+    std::atomic_ref(known_).store(now.index);
+  }
   interface_up_ = interface_up_ && bound;
   return bound;
 }
@@ -104,16 +123,20 @@ MRC_DECL void PacketPort::find_next_hop(PacketPeer& peer) noexcept {
   }
 }
 
-/// Reads only what the constructor has set: other threads may be using the port.
+/// Reads only what the constructor has set, and known_: other threads may be using the port.
 MRC_DECL std::string PacketPort::await_route(const PeerRoute& to, Duration patience) const {
   const Route& route = to.as<Route>();
-  const std::uint32_t index = if_nametoindex(options_.interface.c_str());
+  std::uint32_t index = std::atomic_ref(known_).load();
+  std::array<char, IF_NAMESIZE> name{};
+  if (index == 0 || if_indextoname(index, name.data()) == nullptr)
+    index = if_nametoindex(options_.interface.c_str());
   if (options_.next_hop || index == 0) return {};
   const IpAddress& target = detail::first_target(route);
   const auto lost = [&](const std::string& why) {
     return why + "; packets to " + format_ip(route.address.ip) + " are lost until ";
   };
-  const std::string by = " by interface " + options_.interface;
+  const std::string by =
+      " by interface " + (name[0] != 0 ? std::string(name.data()) : options_.interface);
   const auto gateway = find_gateway(index, target);
   if (!gateway)
     return lost("no route to " + format_ip(target) + by + " (" +
