@@ -2,9 +2,14 @@
 // Parts of `mrc_ctl serve` that read what others send, and what it writes.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <string>
+#include <vector>
 
+#include "mrc_ctl/serve/device_watch.hpp"
 #include "mrc_ctl/serve/host_port.hpp"
+#include "mrc_ctl/serve/kept_events.hpp"
 #include "mrc_ctl/serve/metrics.hpp"
 #include "mrc_ctl/serve/page_files.hpp"
 #include "mrc_ctl/serve/peer_watch.hpp"
@@ -128,6 +133,45 @@ TEST_CASE("serve: what another host sends is a snapshot, or is not shown") {
     CAPTURE(body.substr(0, 60));
     CHECK_FALSE(is_snapshot(body));
   }
+}
+
+TEST_CASE("serve: devices of other users count if they are named") {
+  std::vector<DeviceSnapshot> devices(4);
+  for (std::size_t i = 0; i < devices.size(); ++i) devices[i].id = std::to_string(i);
+  devices[0].uid = devices[2].uid = 65'534;  // devices[1] has not said whose it is
+  devices[3].uid = 0;
+  Options o;
+  const auto mine = counting(o, devices);
+  REQUIRE(mine.size() == 1);
+  CHECK(mine[0].id == "3");
+  CHECK(devices.size() == 4);
+  o.name = "mrc_perf";
+  CHECK(counting(o, devices).size() == 4);
+}
+
+TEST_CASE("serve: other users' events push out none of others") {
+  KeptEvents events;
+  DeviceSnapshot device;
+  CHECK(events.newest() == 0);
+  CHECK(events.after(0).empty());
+  for (int i = 0; i < 200; ++i) events.add({{"event", "own"}}, device, true);
+  for (int i = 0; i < 10'000; ++i) events.add({{"event", "theirs"}}, device, false);
+  events.add({{"event", "own"}}, device, true);
+  CHECK(events.newest() == 10'201);
+  const auto count = [](const std::vector<Json>& all, const char* name) {
+    return std::count_if(all.begin(), all.end(), [&](const auto& e) { return e["event"] == name; });
+  };
+  const std::vector<Json> all = events.after(0), few = events.after(0, 100);
+  CHECK(count(all, "own") == 201);
+  CHECK(count(all, "theirs") == KeptEvents::kMostOfOthers);
+  CHECK(all.front()["number"] == 1);
+  CHECK(all.back()["number"] == 10'201);
+  CHECK(count(few, "own") == 100);
+  CHECK(count(few, "theirs") == 100);
+  CHECK(few.front()["number"] == 102);
+  CHECK(events.after(10'199).size() == 2);
+  for (std::size_t i = 0; i < 2 * KeptEvents::kMost; ++i) events.add({}, device, true);
+  CHECK(events.after(0).size() == KeptEvents::kMost + KeptEvents::kMostOfOthers);
 }
 
 TEST_CASE("serve: hosts and ports") {

@@ -68,7 +68,7 @@ struct Traffic {
 template <class F>
 unsigned watch(SlowPaths& slow, Traffic& traffic, unsigned most, F&& is_slow) {
   for (unsigned s = 0; s < most; ++s) {
-    slow.take(100 + s, {traffic.device});
+    slow.take(100 + s, {&traffic.device, 1});
     if (!slow.found().empty()) return s;
     traffic.go_on(is_slow);
   }
@@ -121,7 +121,7 @@ TEST_CASE("slow paths: over which part of a fabric they lead") {
   // It ends.
   for (unsigned s = 20; s < 30; ++s) {
     traffic.go_on([](const PathSnapshot&) { return false; });
-    slow.take(100 + s, {traffic.device});
+    slow.take(100 + s, {&traffic.device, 1});
   }
   CHECK(slow.found().empty());
 }
@@ -131,7 +131,7 @@ TEST_CASE("slow paths: who asks often, or once, or of a device that is silent ge
   SlowPaths often(nullptr);
   const auto one = [](const PathSnapshot& p) { return p.plane == 1; };
   for (unsigned i = 0; i < 100; ++i) {  // in one second
-    often.take(100 + i * 0.01, {traffic.device});
+    often.take(100 + i * 0.01, {&traffic.device, 1});
     traffic.go_on(one);
   }
   CHECK(often.found().empty());
@@ -145,7 +145,7 @@ TEST_CASE("slow paths: who asks often, or once, or of a device that is silent ge
     traffic.go_on(one);
     if (s % 2 == 0)
       for (PathSnapshot& path : traffic.device.peers[0].paths) path.counters = {};
-    fresh.take(100 + s, {traffic.device});
+    fresh.take(100 + s, {&traffic.device, 1});
   }
   CHECK(fresh.found().empty());
   CHECK(to_json(SlowPart{"plane 1", "x", {"y"}})["alike"][0] == "y");

@@ -186,10 +186,8 @@ class Rounds {
       first_ = now_;
       begin_ = time_;
     }
-    std::vector<DeviceSnapshot> judged;
-    for (std::size_t n = 0; n < now_.size(); ++n)
-      if (counts(options_, found_.devices[n]->user())) judged.push_back(now_[n]);
-    slow_->take(time_, judged);
+    std::vector<DeviceSnapshot> all = now_;  // in the order of the devices
+    slow_->take(time_, counting(options_, all));
     return status;
   }
 

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <system_error>
 #include <utility>
@@ -60,6 +61,13 @@ DeviceSnapshot read_device(RemoteDevice& device, DeviceSnapshot now) {
     now.peers.push_back(std::move(peer));
   }
   return now;
+}
+
+std::span<const DeviceSnapshot> counting(const Options& o, std::vector<DeviceSnapshot>& devices) {
+  const auto end = std::stable_partition(
+      devices.begin(), devices.end(),
+      [&o](const DeviceSnapshot& d) { return counts(o, static_cast<::uid_t>(d.uid)); });
+  return {devices.begin(), end};
 }
 
 DeviceWatch::DeviceWatch(const Options& o, control::SocketFile file)

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <optional>
+#include <span>
 #include <vector>
 
 #include "mrc_ctl/devices.hpp"
@@ -16,6 +16,10 @@ namespace mrc::ctl_tool {
 /// The state of a device that has greeted, within the limits of DeviceWatch; `now` has what its
 /// greeting says. Throws mrc::Error.
 [[nodiscard]] DeviceSnapshot read_device(RemoteDevice& device, DeviceSnapshot now);
+
+/// Brings those that count (devices.hpp) to the front, and returns them.
+[[nodiscard]] std::span<const DeviceSnapshot> counting(const Options& o,
+                                                       std::vector<DeviceSnapshot>& devices);
 
 /// A device that is asked for its state again and again, over one connection and by a thread of its
 /// own: one that is stopped delays nobody else. Any thread.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <set>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -57,42 +58,33 @@ HostSnapshot HostWatch::collect() {
       continue;
     }
     DeviceSnapshot device = watch->state();
-    keep_events(*watch, device);
+    const bool counted = counts(options_, static_cast<::uid_t>(device.uid));
+    for (const Json& event : watch->take_events()) events_.add(event, device, counted);
     if (fabric_) fabric_->add_routes(device);
     host.devices.push_back(std::move(device));
   }
+  const std::span<const DeviceSnapshot> counted = counting(options_, host.devices);
   // Network namespaces of a machine share its name; a fabric's description tells them apart.
   const auto differs = [&](const DeviceSnapshot& device) {
-    return device.host.empty() || device.host != host.devices.front().host;
+    return device.host.empty() || device.host != counted.front().host;
   };
-  if (!host.devices.empty() && std::none_of(host.devices.begin(), host.devices.end(), differs))
-    host.host = host.devices.front().host;
+  if (!counted.empty() && std::none_of(counted.begin(), counted.end(), differs))
+    host.host = counted.front().host;
   host.time = seconds_now();
   if (fabric_) host.fabric = fabric_->name();
-  slow_.take(host.time, host.devices);
+  slow_.take(host.time, counted);
   host.slow = slow_.found();
-  const std::size_t count = std::min(events_.size(), kEventsOfSnapshot);
-  host.events.assign(events_.end() - static_cast<std::ptrdiff_t>(count), events_.end());
+  host.events = events_.after(0, kEventsOfSnapshot);
   std::sort(host.devices.begin(), host.devices.end(), [](const auto& a, const auto& b) {
     return std::tie(a.program, a.pid, a.id) < std::tie(b.program, b.pid, b.id);
   });
   return host;
 }
 
-void HostWatch::keep_events(DeviceWatch& watch, const DeviceSnapshot& device) {
-  for (const Json& event : watch.take_events()) {
-    events_.push_back(event_of(event, device, next_event_++));
-    if (events_.size() > kMostEvents) events_.pop_front();
-  }
-}
-
 Json HostWatch::events_since(std::uint64_t since) {
   (void)snapshot();
   const std::lock_guard lock(mutex_);
-  Json events = Json::array();
-  for (const Json& event : events_)
-    if (event["number"].get<std::uint64_t>() > since) events.push_back(event);
-  return {{"events", std::move(events)}, {"newest", next_event_ - 1}};
+  return {{"events", events_.after(since)}, {"newest", events_.newest()}};
 }
 
 void HostWatch::set_plane(const std::string& device, unsigned plane, bool enabled) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -12,6 +11,7 @@
 
 #include "mrc_ctl/serve/device_watch.hpp"
 #include "mrc_ctl/serve/fabric_map.hpp"
+#include "mrc_ctl/serve/kept_events.hpp"
 #include "mrc_ctl/serve/slow_paths.hpp"
 
 namespace mrc::ctl_tool {
@@ -20,8 +20,8 @@ namespace mrc::ctl_tool {
 /// thread.
 class HostWatch {
  public:
-  /// Events that are kept, and those of them that a snapshot has.
-  static constexpr std::size_t kMostEvents = 1024, kEventsOfSnapshot = 100;
+  /// Events that a snapshot has: so many of devices that count, and of others.
+  static constexpr std::size_t kEventsOfSnapshot = 100;
 
   /// `o` must outlive it. Throws json_file::FileError if a description is given and wrong.
   explicit HostWatch(const Options& o);
@@ -42,15 +42,13 @@ class HostWatch {
 
   void find_sockets();
   [[nodiscard]] HostSnapshot collect();
-  void keep_events(DeviceWatch& watch, const DeviceSnapshot& device);
 
   const Options& options_;
   std::mutex mutex_;  ///< of all that follows
   std::optional<FabricMap> fabric_;
   SlowPaths slow_;
   std::map<Place, std::unique_ptr<DeviceWatch>> watches_;
-  std::deque<Json> events_;
-  std::uint64_t next_event_ = 1;
+  KeptEvents events_;
   std::shared_ptr<const HostSnapshot> newest_;
   Time newest_at_{};
 };

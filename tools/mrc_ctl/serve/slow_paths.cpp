@@ -91,7 +91,7 @@ std::vector<SlowPaths::Group> SlowPaths::groups_of(const DeviceSnapshot& device,
   return list;
 }
 
-void SlowPaths::take(double time, const std::vector<DeviceSnapshot>& devices) {
+void SlowPaths::take(double time, std::span<const DeviceSnapshot> devices) {
   if (last_ >= 0 && time >= last_ && time < last_ + 0.9 * interval_) return;
   const bool first = last_ < 0;
   last_ = time;

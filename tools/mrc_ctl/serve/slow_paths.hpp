@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,8 +23,8 @@ class SlowPaths {
   /// `interval`: in seconds, at least 0.9 of which pass from one state to the next.
   explicit SlowPaths(FabricMap* map, double interval = 1) : map_(map), interval_(interval) {}
 
-  /// Takes the state of all devices at `time`, in seconds; or not, if it comes too early.
-  void take(double time, const std::vector<DeviceSnapshot>& devices);
+  /// Takes the state of devices at `time`, in seconds; or not, if it comes too early.
+  void take(double time, std::span<const DeviceSnapshot> devices);
   /// What is slow, as of the last probe::StandingRecord::kIntervals.
   [[nodiscard]] const std::vector<SlowPart>& found() const { return found_; }
 
