@@ -3,15 +3,16 @@
 """Control sockets as a user who means no good makes them: everybody may connect, is greeted, and
 hears nothing more; or is answered after DELAY seconds, with fields that are none.
 
-usage: silent_sockets.py FOLDER COUNT NETWORK [DELAY FABRIC]  (NETWORK: field "network" of a real
-device's hello; FABRIC: a file that option fabric names)
+usage: silent_sockets.py FOLDER COUNT NETWORK [--greeting DELAY] [--answer DELAY FABRIC]
+       [--endless]  (NETWORK: field "network" of a real device's hello; FABRIC: a file that option
+fabric names; --endless: each list goes on)
 Says "ready" once they are there. Their names come before those of real devices."""
 
+import argparse
 import json
 import os
 import selectors
 import socket
-import sys
 import time
 
 ODD = {"ok": True, "serial": "x", "unknown_rules": 7, "denied": 7, "paths": [], "planes": [],
@@ -20,28 +21,38 @@ ODD = {"ok": True, "serial": "x", "unknown_rules": 7, "denied": 7, "paths": [], 
        "events": [7, None, {"event": 3, "time": "x", "ev": -1, "plane": []}], "newest": "x"}
 
 
-def answers(client, delay, fabric):  # to what has come; None: the end
+def answers(client, endless, delay, fabric):  # to what has come; None: the end
     data = client.recv(65536)
     if not data:
         return None
     for line in data.splitlines():
         time.sleep(delay)
-        answer = {**ODD, "id": json.loads(line)["id"], "options": {"fabric": fabric}}
+        request = json.loads(line)
+        answer = {**ODD, "id": request["id"], "options": {"fabric": fabric}}
+        if endless:
+            answer["next"] = request.get("first", 0) + 1
         client.sendall(json.dumps(answer).encode() + b"\n")
     return True
 
 
 def main():
-    folder, count, network = sys.argv[1], int(sys.argv[2]), sys.argv[3]
-    odd = (float(sys.argv[4]), sys.argv[5]) if len(sys.argv) > 4 else None
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder")
+    parser.add_argument("count", type=int)
+    parser.add_argument("network")
+    parser.add_argument("--greeting", type=float, default=0)
+    parser.add_argument("--answer", nargs=2)
+    parser.add_argument("--endless", action="store_true")
+    o = parser.parse_args()
+    odd = (o.endless, float(o.answer[0]), o.answer[1]) if o.answer else None
     namespace = os.stat("/proc/self/ns/pid").st_ino
     hello = {"event": "hello", "protocol": 1, "pid": 1, "program": "a", "host": "h",
-             "network": network, "planes": 4, "lanes": 1, "version": "0", "opened": 0}
+             "network": o.network, "planes": 4, "lanes": 1, "version": "0", "opened": 0}
     line = json.dumps(hello).encode() + b"\n"
     selector = selectors.DefaultSelector()
-    for n in range(count):
+    for n in range(o.count):
         listener = socket.socket(socket.AF_UNIX)
-        path = f"{folder}/1-{namespace}-{n:016x}.sock"
+        path = f"{o.folder}/1-{namespace}-{n:016x}.sock"
         listener.bind(path)
         os.chmod(path, 0o777)
         listener.listen(64)
@@ -62,6 +73,7 @@ def main():
                 continue
             try:
                 client, _ = key.fileobj.accept()
+                time.sleep(o.greeting)
                 client.send(line)
                 if odd:
                     selector.register(client, selectors.EVENT_READ, "client")

@@ -8,7 +8,6 @@
 #include <cstdio>
 
 #include "common/interrupt.hpp"
-#include "mrc/host/host_change.hpp"
 #include "mrc_ctl/views.hpp"
 
 namespace mrc::ctl_tool {
@@ -31,9 +30,11 @@ std::vector<std::string> folders_of(const Options& o) {
   return o.folder.empty() ? control::searched_folders() : std::vector<std::string>{o.folder};
 }
 
-Found find_devices(const Options& o, const std::vector<control::SocketName>& without) {
-  Found found =
-      control::find_devices(folders_of(o), o.patience, [&](const control::SocketName& name) {
+Found find_devices(const Options& o, const std::vector<control::SocketName>& without,
+                   Duration for_others) {
+  if (names_devices(o) || o.patience < for_others) for_others = o.patience;
+  Found found = control::find_devices(
+      folders_of(o), o.patience, for_others, [&](const control::SocketName& name) {
         return may_select(o, name) &&
                std::find(without.begin(), without.end(), name) == without.end();
       });
@@ -41,8 +42,12 @@ Found find_devices(const Options& o, const std::vector<control::SocketName>& wit
   return found;
 }
 
+bool names_devices(const Options& o) {
+  return o.pid || !o.device.empty() || !o.name.empty();
+}
+
 bool counts(const Options& o, ::uid_t user) {
-  return control::is_trusted_user(user) || o.pid || !o.device.empty() || !o.name.empty();
+  return control::is_trusted_user(user) || names_devices(o);
 }
 
 int status_of(const Options& o, const Found& found) {
@@ -54,10 +59,13 @@ Duration answer_patience(const Options& o) {
   return std::max(o.patience, detail::kAnswerPatience);
 }
 
-std::vector<std::string> ask_all(const Found& found, Duration patience,
-                                 const std::function<void(RemoteDevice&, std::size_t)>& ask) {
+std::vector<std::string> ask_all(const Options& o, const Found& found,
+                                 const std::function<void(RemoteDevice&, std::size_t)>& ask,
+                                 Duration longer) {
   const auto& devices = found.devices;
-  const Time end = monotonic_now() + 5 * patience;
+  const Duration patience = answer_patience(o) + longer;
+  const Time end =
+      monotonic_now() + (names_devices(o) ? 5 * patience : detail::kAnswerPatience + longer);
   for (const auto& device : devices)
     device->set_patience(patience, control::is_trusted_user(device->user()) ? kNever : end);
   const auto thrown = control::all_at_once(

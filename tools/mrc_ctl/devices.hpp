@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "mrc/control/remote_device.hpp"
+#include "mrc/host/host_change.hpp"
 #include "mrc_ctl/options.hpp"
 
 namespace mrc::ctl_tool {
@@ -31,23 +32,28 @@ using control::RemoteDevice;
 /// Where the options say that there are sockets.
 [[nodiscard]] std::vector<std::string> folders_of(const Options& o);
 /// Those that the options select, but for those with the names of `without`. Sockets that nobody
-/// listens on any more are removed.
+/// listens on any more are removed. Devices of other users that are not named have at most
+/// `for_others` to say who they are.
 [[nodiscard]] Found find_devices(const Options& o,
-                                 const std::vector<control::SocketName>& without = {});
+                                 const std::vector<control::SocketName>& without = {},
+                                 Duration for_others = detail::kAnswerPatience);
 /// The exit status, as far as silent sockets decide it. Those of other users do not, unless one is
 /// named: anybody can make some.
 [[nodiscard]] int status_of(const Options& o, const Found& found);
 
+/// Whether --pid, --name or --device say which devices are meant.
+[[nodiscard]] bool names_devices(const Options& o);
 /// Whether a device of that user counts for the exit status: this user's, root's, or a named one.
 [[nodiscard]] bool counts(const Options& o, ::uid_t user);
 /// How long a device has for an answer.
 [[nodiscard]] Duration answer_patience(const Options& o);
 /// Calls ask(device, its place) for all devices at once, each from a thread of its own. Each has
-/// `patience` for an answer, those of other users five times that for all. Returns what has gone
-/// wrong with each; empty: nothing. Ctrl-C ends it.
+/// answer_patience() and `longer` for an answer. Those of other users have kAnswerPatience and
+/// `longer` for all that they say, or five times the former if they are named. Returns what has
+/// gone wrong with each; empty: nothing. Ctrl-C ends it.
 [[nodiscard]] std::vector<std::string> ask_all(
-    const Found& found, Duration patience,
-    const std::function<void(RemoteDevice&, std::size_t)>& ask);
+    const Options& o, const Found& found,
+    const std::function<void(RemoteDevice&, std::size_t)>& ask, Duration longer = Duration(0));
 /// Prints that. Returns the exit status, as far as it decides it.
 [[nodiscard]] int print_problems(const Options& o, const Found& found,
                                  const std::vector<std::string>& problems);

@@ -156,12 +156,10 @@ bool print_events(const Options& o, RemoteDevice& device) {
 /// Events of all devices as they come.
 int follow(const Options& o, Found& found) {
   std::vector<std::string> before(found.devices.size());
-  const auto problems =
-      ask_all(found, answer_patience(o), [&](RemoteDevice& device, std::size_t i) {
-        const Json answer = device.request({{"request", "events"}, {"follow", true}});
-        for (const Json& event : list_in(answer, "events"))
-          before[i] += event_line(o, device, event);
-      });
+  const auto problems = ask_all(o, found, [&](RemoteDevice& device, std::size_t i) {
+    const Json answer = device.request({{"request", "events"}, {"follow", true}});
+    for (const Json& event : list_in(answer, "events")) before[i] += event_line(o, device, event);
+  });
   const int status = print_problems(o, found, problems);
   std::size_t i = 0;
   std::erase_if(found.devices, [&](auto& device) {
@@ -197,16 +195,15 @@ int run_each(const Options& o, const Found& found) {
   const bool whole = o.command == Command::dump || o.command == Command::show;
   std::vector<Json> entries(found.devices.size());
   std::vector<std::string> texts(found.devices.size());
-  const auto problems =
-      ask_all(found, answer_patience(o), [&](RemoteDevice& device, std::size_t i) {
-        if (!json) {
-          texts[i] = text_of(o, device);
-          return;
-        }
-        Json entry = whole ? dump_of(device) : device.label();
-        if (!whole) entry["answer"] = answer_of(o, device);
-        entries[i] = std::move(entry);
-      });
+  const auto problems = ask_all(o, found, [&](RemoteDevice& device, std::size_t i) {
+    if (!json) {
+      texts[i] = text_of(o, device);
+      return;
+    }
+    Json entry = whole ? dump_of(device) : device.label();
+    if (!whole) entry["answer"] = answer_of(o, device);
+    entries[i] = std::move(entry);
+  });
   if (tools::g_interrupted) return tools::kInterruptedStatus;
   const int status = std::max(status_of(o, found), print_problems(o, found, problems));
   const bool titles = found.devices.size() > 1 && o.command != Command::show;

@@ -103,9 +103,9 @@ bool names_peer(const std::string& wanted, const Json& peer) {
 
 int run_probe(const Options& o, const Found& found) {
   std::vector<Json> peers(found.devices.size(), Json::array());
-  const auto problems =
-      ask_all(found, answer_patience(o) + o.probe_time,
-              [&](RemoteDevice& device, std::size_t i) { peers[i] = probe_peers(o, device); });
+  const auto problems = ask_all(
+      o, found, [&](RemoteDevice& device, std::size_t i) { peers[i] = probe_peers(o, device); },
+      o.probe_time);
   if (tools::g_interrupted) return tools::kInterruptedStatus;
   int status = std::max(status_of(o, found), print_problems(o, found, problems));
   Json all = Json::array();

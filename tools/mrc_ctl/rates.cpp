@@ -41,7 +41,7 @@ std::string description_of(const Options& o, const Found& found) {
   if (!o.fabric.empty()) return o.fabric;
   if (const char* file = std::getenv("MRC_FABRIC"); file != nullptr && *file != '\0') return file;
   std::vector<std::string> files(found.devices.size());
-  (void)ask_all(found, answer_patience(o), [&](RemoteDevice& device, std::size_t i) {
+  (void)ask_all(o, found, [&](RemoteDevice& device, std::size_t i) {
     if (!control::is_trusted_user(device.user())) return;
     const Json answer = device.request({{"request", "config"}});
     files[i] = text_in(object_in(answer, "options"), "fabric");
@@ -163,13 +163,12 @@ class Rounds {
   /// exit status, as far as they decide it.
   int look() {
     std::vector<DeviceSnapshot> states(found_.devices.size());
-    const auto problems =
-        ask_all(found_, answer_patience(options_), [&](RemoteDevice& device, std::size_t i) {
-          DeviceSnapshot state;
-          state.id = device.id();
-          take_hello(state, device.hello());
-          states[i] = read_device(device, std::move(state));
-        });
+    const auto problems = ask_all(options_, found_, [&](RemoteDevice& device, std::size_t i) {
+      DeviceSnapshot state;
+      state.id = device.id();
+      take_hello(state, device.hello());
+      states[i] = read_device(device, std::move(state));
+    });
     if (tools::g_interrupted) return tools::kInterruptedStatus;
     const int status = print_problems(options_, found_, problems);
     now_.clear();

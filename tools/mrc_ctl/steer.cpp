@@ -180,9 +180,9 @@ std::string store_folder_of(const Options& o) {
 }
 
 bool is_for_host(const Options& o) {
-  const bool selected = o.pid || !o.name.empty() || !o.device.empty();
-  if (o.command == Command::plane) return o.all && !selected;
-  return (o.command == Command::deny || o.command == Command::allow) && !selected;
+  if (names_devices(o)) return false;
+  if (o.command == Command::plane) return o.all;
+  return o.command == Command::deny || o.command == Command::allow;
 }
 
 Json named_paths(const Options& o) {
@@ -269,7 +269,8 @@ int steer_host(const Options& o) {
   std::vector<std::string> lines(confirmed.size());
   const auto thrown = control::all_at_once(confirmed.size(), [&](std::size_t i) {
     RemoteDevice& device = *confirmed[i].first;
-    device.set_patience(patience, end);
+    // Those of other users have the end that they were told with.
+    if (control::is_trusted_user(device.user())) device.set_patience(patience, end);
     entries[i] = device.label();
     entries[i]["answer"] = confirmed[i].second;
     had[i] = drop_own(o, device, patience, entries[i]["answer"]);

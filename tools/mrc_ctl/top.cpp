@@ -26,18 +26,17 @@ class Top {
   /// Asks the devices. What they say is shown until the next time.
   void look() {
     if (++looks_ % kMuteLooks == 0) mute_.clear();
-    found_ = find_devices(options_, mute_);
+    found_ = find_devices(options_, mute_, kLate);
     const std::size_t count = found_.devices.size();
     std::vector<std::optional<Row>> rows(count);
     std::vector<Counters> counters(count);
     std::vector<char> late(count);
     const Time limit = monotonic_now() + kLate;
-    const auto problems =
-        ask_all(found_, answer_patience(options_), [&](RemoteDevice& device, std::size_t i) {
-          const auto known = before_.find(device.id());
-          rows[i] = row_of(device, known == before_.end() ? nullptr : &known->second, counters[i]);
-          late[i] = monotonic_now() > limit;
-        });
+    const auto problems = ask_all(options_, found_, [&](RemoteDevice& device, std::size_t i) {
+      const auto known = before_.find(device.id());
+      rows[i] = row_of(device, known == before_.end() ? nullptr : &known->second, counters[i]);
+      late[i] = monotonic_now() > limit;
+    });
     rows_.clear();
     std::map<std::string, Counters> now;
     silent_ = mute_.size() + found_.silent.size();

@@ -130,8 +130,10 @@ struct Found {
     const std::function<void()>& meanwhile = {});
 
 /// Those in the folders that `wanted` says yes to. Sockets that nobody listens on any more are
-/// removed. Each device has that long to say who it is, all at a time.
+/// removed. All devices of this user and of root have `patience` to say who they are, those of
+/// others, at the same time, `for_others`.
 [[nodiscard]] Found find_devices(const std::vector<std::string>& folders, Duration patience,
+                                 Duration for_others,
                                  const std::function<bool(const SocketName&)>& wanted);
 
 }  // namespace mrc::inline v0_1::control

@@ -18,7 +18,8 @@
 /// of a host (docs/control.md).
 namespace mrc::inline v0_1::detail {
 
-/// How long devices have for an answer, unless something else is said.
+/// How long devices have for an answer, unless something else is said; and those of other users at
+/// most, for all that they say: anybody can make some.
 inline constexpr Duration kAnswerPatience = std::chrono::seconds(2);
 
 /// Where and how patiently devices are looked for.

@@ -183,6 +183,7 @@ MRC_SETUP std::vector<std::exception_ptr> all_at_once(std::size_t count,
 }
 
 MRC_SETUP Found find_devices(const std::vector<std::string>& folders, Duration patience,
+                             Duration for_others,
                              const std::function<bool(const SocketName&)>& wanted) {
   Found found;
   std::vector<std::unique_ptr<RemoteDevice>> connected;
@@ -201,9 +202,9 @@ MRC_SETUP Found find_devices(const std::vector<std::string>& folders, Duration p
         found.silent.push_back({mrc::detail::words_of(error), file.name, file.owner});
     }
   // All at a time: one that is stopped delays the others only once.
-  const Time end = monotonic_now() + patience;
+  const Time begin = monotonic_now();
   for (auto& device : connected) {
-    if (device->greet(end))
+    if (device->greet(begin + (is_trusted_user(device->user()) ? patience : for_others)))
       found.devices.push_back(std::move(device));
     else if (!device->gone())
       found.silent.push_back({device->problem(), device->name(), device->user()});

@@ -23,7 +23,8 @@ MRC_SETUP control::Found devices_of_host(const HostSearch& search,
                                          std::vector<control::SocketName>& seen,
                                          std::vector<std::string>* elsewhere) {
   control::Found found = control::find_devices(
-      search.folders, search.greeting, [&seen](const control::SocketName& name) {
+      search.folders, search.greeting, std::min(search.greeting, kAnswerPatience),
+      [&seen](const control::SocketName& name) {
         const bool fresh = std::find(seen.begin(), seen.end(), name) == seen.end();
         if (fresh) seen.push_back(name);
         return fresh;
@@ -173,7 +174,7 @@ MRC_SETUP void tell_devices(const std::vector<std::unique_ptr<control::RemoteDev
 
 MRC_SETUP void put_in_force(HostStoreWriter& store, HostChange& change, const HostSearch& search) {
   store.commit();
-  const Time end = monotonic_now() + search.answer;
+  const Time end = monotonic_now() + std::min(search.answer, kAnswerPatience);
   tell_devices(change.devices, change, search.answer, end);
   // Those that have opened since have read the rules as they were, or nothing yet.
   for (int round = 0; round < 3; ++round) {
