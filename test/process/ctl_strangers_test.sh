@@ -69,6 +69,8 @@ soon ctl top --rounds 3 --interval 100ms
 expect_text soon.out 'top: 2 devices' '1 silent or slow'
 soon ctl paths --for 1s --idle
 expect 'rates of both' [ "$(grep -c '^peer [0-9]* of lane .*, in ' soon.out)" -ge 2 ]
+soon ctl denied
+expect_text soon.out 'a (pid 1), id'
 start follower "$mrc_ctl" --folder sockets --patience "$patience" events --follow
 follower=$pid
 soon ctl plane 1 down --all

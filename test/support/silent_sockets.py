@@ -15,7 +15,8 @@ import selectors
 import socket
 import time
 
-ODD = {"ok": True, "serial": "x", "unknown_rules": 7, "denied": 7, "paths": [], "planes": [],
+ODD = {"ok": True, "serial": "x", "unknown_rules": 7, "denied": 7, "host": 7, "paths": [],
+       "planes": [],
        "counters": {"qps": -1, "engine": 7, "planes": [{"port": [], "enabled": 1, "up": "x"}]},
        "queue_pairs": [{"peer": {}, "stats": 4}], "peers": [{"paths": -1, "paths_up": 1e300}],
        "events": [7, None, {"event": 3, "time": "x", "ev": -1, "plane": []}], "newest": "x"}

@@ -17,10 +17,15 @@ namespace mrc::ctl_tool {
 
 using Json = nlohmann::json;
 
+using control::count_in;
+using control::flag_in;
 using control::Found;
 using control::kPatience;
+using control::list_in;
+using control::object_in;
 using control::object_of;
 using control::RemoteDevice;
+using control::text_in;
 
 /// Now, in seconds since 1970.
 [[nodiscard]] double seconds_now();

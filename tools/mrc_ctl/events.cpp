@@ -8,7 +8,6 @@
 #include <iterator>
 #include <string_view>
 
-#include "mrc_ctl/serve/snapshot.hpp"
 #include "mrc_ctl/views.hpp"
 
 namespace mrc::ctl_tool {

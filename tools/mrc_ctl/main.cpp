@@ -19,7 +19,6 @@
 #include "mrc_ctl/profiles.hpp"
 #include "mrc_ctl/rates.hpp"
 #include "mrc_ctl/serve/serve.hpp"
-#include "mrc_ctl/serve/snapshot.hpp"
 #include "mrc_ctl/steer.hpp"
 #include "mrc_ctl/top.hpp"
 #include "mrc_ctl/views.hpp"
@@ -110,7 +109,7 @@ std::string text_of(const Options& o, RemoteDevice& device) {
     case Command::denied:
       return denied_text(answer_of(o, device));
     case Command::log:
-      return fmt::format("logs {}\n", printable(answer_of(o, device).get<std::string>()));
+      return fmt::format("logs {}\n", value_text(answer_of(o, device)));
     case Command::faults:
       (void)answer_of(o, device);
       return o.value.empty() ? "no faults any more\n" : fmt::format("faults: {}\n", o.value);

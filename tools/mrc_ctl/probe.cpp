@@ -13,7 +13,6 @@
 #include "common/table.hpp"
 #include "common/terminal.hpp"
 #include "mrc/core/error.hpp"
-#include "mrc_ctl/serve/snapshot.hpp"
 #include "mrc_ctl/views.hpp"
 
 namespace mrc::ctl_tool {

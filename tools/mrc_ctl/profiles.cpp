@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -65,15 +66,16 @@ ProfileSet completed(const ProfileSet& wanted, const Found& found) {
   const bool generates = std::any_of(wanted.evs.begin(), wanted.evs.end(), [](const auto& one) {
     return one.second.mode == EvProfileMode::generated && one.second.entries.empty();
   });
-  unsigned planes = kMaxPlanes;
+  std::uint64_t planes = kMaxPlanes;
   for (const auto& device : found.devices)
-    if (generates) planes = std::min(planes, device->hello().value("planes", planes));
+    if (const std::uint64_t its = count_in(device->hello(), "planes"); generates && its > 0)
+      planes = std::min(planes, its);
   if (generates && found.devices.empty())
     throw Error(Errc::not_found,
                 "GENERATED profiles without a list evs are made for the planes of the devices of "
                 "this host, and none is open");
   detail::ProfileSurroundings around;
-  around.planes = std::max(planes, 1u);
+  around.planes = static_cast<unsigned>(planes);
   around.check_ev = [](path::EvMode, const detail::ExpandedEv&) {};
   detail::ProfileRegistry registry(around);
   registry.follow(wanted, [](const auto& failure) { throw failure.error; });

@@ -13,7 +13,6 @@
 #include "mrc/core/value_text.hpp"
 #include "mrc/fabric/description.hpp"
 #include "mrc/host/steering_json.hpp"
-#include "mrc_ctl/serve/snapshot.hpp"
 #include "mrc_ctl/views.hpp"
 
 namespace mrc::ctl_tool {
@@ -93,7 +92,7 @@ bool drop_own(const Options& o, RemoteDevice& device, Duration patience, Json& a
   if (o.command == Command::plane && o.up && count_in(device.hello(), "planes") > o.plane)
     (void)device.request({{"request", "plane"}, {"plane", o.plane}, {"enabled", true}}, patience);
   if (o.command != Command::allow) return false;
-  const Json own = answer.value("denied", Json::array());
+  const Json& own = list_in(answer, "denied");
   const bool has = o.everything ? !own.empty()
                                 : std::find(own.begin(), own.end(), named_paths(o)[0]) != own.end();
   if (has) answer = steer(o, device);
@@ -211,12 +210,11 @@ Json steer(const Options& o, RemoteDevice& device) {
 }
 
 std::string denied_text(const Json& answer) {
-  const Json none = Json::array();
-  const Json host = answer.value("host", Json::object());
-  std::string text = rules_text(answer.value("denied", none), answer.value("planes_down", none));
-  if (const std::string all =
-          rules_text(host.value("denied", none), host.value("planes_down", none));
-      !all.empty())
+  const auto rules_in = [](const Json& rules) {
+    return rules_text(list_in(rules, "denied"), list_in(rules, "planes_down"));
+  };
+  std::string text = rules_in(answer);
+  if (const std::string all = rules_in(object_in(answer, "host")); !all.empty())
     text += " for all devices of the host:\n" + all;
   text += fmt::format("  {} paths carry nothing for that reason\n", count_in(answer, "paths"));
   if (const std::uint64_t peers = count_in(answer, "peers_cut_off"); peers > 0)

@@ -135,9 +135,10 @@ class Top {
     const bool enable = plane < row.states.size() && row.states[plane] == "disabled";
     const Json planes =
         device.request({{"request", "plane"}, {"plane", plane}, {"enabled", enable}})["planes"];
-    row.states[plane] = enabled_text(planes, plane);
-    message_ = fmt::format("plane {} of {} is {}{}", plane, row.title, row.states[plane],
-                           enable && row.states[plane] == "disabled"
+    const std::string state = enabled_text(planes, plane);
+    if (plane < row.states.size()) row.states[plane] = state;
+    message_ = fmt::format("plane {} of {} is {}{}", plane, row.title, state,
+                           enable && state == "disabled"
                                ? ": it is down for the host (mrc_ctl plane N up --all)"
                                : "");
   }

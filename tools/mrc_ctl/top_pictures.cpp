@@ -10,7 +10,6 @@
 
 #include "common/table.hpp"
 #include "common/terminal.hpp"
-#include "mrc_ctl/serve/snapshot.hpp"
 #include "mrc_ctl/views.hpp"
 
 namespace mrc::ctl_tool {

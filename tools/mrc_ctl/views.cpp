@@ -11,7 +11,6 @@
 #include "common/table.hpp"
 #include "common/terminal.hpp"
 #include "mrc_ctl/probe.hpp"
-#include "mrc_ctl/serve/snapshot.hpp"
 
 namespace mrc::ctl_tool {
 namespace {
@@ -188,7 +187,8 @@ std::string plane_state(const Json& plane) {
 }
 
 std::string enabled_text(const Json& planes, unsigned plane) {
-  return planes.at(plane).value("enabled", false) ? "enabled" : "disabled";
+  if (!planes.is_array() || plane >= planes.size()) return "?";
+  return flag_in(planes[plane], "enabled", false) ? "enabled" : "disabled";
 }
 
 bool wants_path(const Options& o, std::uint64_t plane, const std::string& state) {

@@ -24,7 +24,7 @@ namespace mrc::ctl_tool {
 [[nodiscard]] std::uint64_t paths_in_turn(const Json& peer);
 /// "up", "down" or "disabled".
 [[nodiscard]] std::string plane_state(const Json& plane);
-/// "enabled" or "disabled", from a device's list of planes.
+/// "enabled" or "disabled", from a device's list of planes; "?" if it does not say.
 [[nodiscard]] std::string enabled_text(const Json& planes, unsigned plane);
 
 /// Whether --plane and --bad leave a path.

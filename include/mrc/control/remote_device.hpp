@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "mrc/control/client.hpp"
+#include "mrc/control/fields.hpp"
 #include "mrc/control/run_folder.hpp"
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/time.hpp"
@@ -22,15 +23,6 @@ namespace mrc::inline v0_1::control {
 
 /// How long a device has to answer, unless something else is said.
 inline constexpr Duration kPatience = std::chrono::seconds(10);
-
-/// What others send; an empty object if it is no JSON object, or one that is nested deeper than
-/// any answer is: copying and writing it goes level by level.
-[[nodiscard]] nlohmann::json object_of(const std::string& text, int deepest = 16);
-
-/// Whether `json` is an object with that field, of the kind that `is` asks for:
-/// `&nlohmann::json::is_string`, say.
-[[nodiscard]] bool has_field(const nlohmann::json& json, const char* name,
-                             bool (nlohmann::json::*is)() const noexcept);
 
 /// A device of some process, by its control socket (docs/control.md). One thread.
 class RemoteDevice {

@@ -49,7 +49,7 @@ DeviceSnapshot read_device(RemoteDevice& device, DeviceSnapshot now) {
   now.problem.clear();
   now.seen = seconds_now();
   const Json answer = device.request({{"request", "counters"}});
-  take_counters(now, answer.value("counters", Json::object()));
+  take_counters(now, object_in(answer, "counters"));
   const RoundTrips rtts = round_trips(device);
   std::size_t room = DeviceWatch::kMostPaths;
   now.peers.clear();

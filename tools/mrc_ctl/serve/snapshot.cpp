@@ -5,11 +5,16 @@
 #include <cmath>
 #include <span>
 
-#include "mrc/control/remote_device.hpp"
+#include "mrc/control/fields.hpp"
 
 namespace mrc::ctl_tool {
 
+using control::count_in;
+using control::flag_in;
 using control::has_field;
+using control::list_in;
+using control::object_in;
+using control::text_in;
 
 namespace {
 
@@ -84,31 +89,6 @@ Json json_of(const DeviceSnapshot& device) {
 }
 
 }  // namespace
-
-std::uint64_t count_in(const Json& object, const char* name) {
-  if (has_field(object, name, &Json::is_number_unsigned)) return object[name].get<std::uint64_t>();
-  const double value = has_field(object, name, &Json::is_number) ? object[name].get<double>() : 0;
-  return value > 0 && value < 1e19 ? static_cast<std::uint64_t>(value) : 0;
-}
-
-std::string text_in(const Json& object, const char* name) {
-  return has_field(object, name, &Json::is_string) ? object[name].get<std::string>()
-                                                   : std::string();
-}
-
-bool flag_in(const Json& object, const char* name, bool otherwise) {
-  return has_field(object, name, &Json::is_boolean) ? object[name].get<bool>() : otherwise;
-}
-
-const Json& object_in(const Json& object, const char* name) {
-  static const Json kEmpty = Json::object();
-  return has_field(object, name, &Json::is_object) ? object[name] : kEmpty;
-}
-
-const Json& list_in(const Json& object, const char* name) {
-  static const Json kEmpty = Json::array();
-  return has_field(object, name, &Json::is_array) ? object[name] : kEmpty;
-}
 
 PathSnapshot path_of(const Json& report) {
   PathSnapshot path;

@@ -76,14 +76,6 @@ struct HostSnapshot {
 
 // ---- from answers
 
-/// Fields of an object; 0, empty or `otherwise` if there is none, or it is of another kind.
-[[nodiscard]] std::uint64_t count_in(const Json& object, const char* name);
-[[nodiscard]] std::string text_in(const Json& object, const char* name);
-[[nodiscard]] bool flag_in(const Json& object, const char* name, bool otherwise);
-/// The same of an object or a list in an object.
-[[nodiscard]] const Json& object_in(const Json& object, const char* name);
-[[nodiscard]] const Json& list_in(const Json& object, const char* name);
-
 [[nodiscard]] PathSnapshot path_of(const Json& report);
 [[nodiscard]] PeerSnapshot peer_of(const Json& report);
 [[nodiscard]] PlaneSnapshot plane_of(const Json& report);

@@ -17,22 +17,9 @@
 
 namespace mrc::inline v0_1::control {
 
-MRC_SETUP bool has_field(const nlohmann::json& json, const char* name,
-                         bool (nlohmann::json::*is)() const noexcept) {
-  const auto field = json.find(name);
-  return field != json.end() && ((*field).*is)();
-}
-
-MRC_SETUP nlohmann::json object_of(const std::string& text, int deepest) {
-  using Json = nlohmann::json;
-  bool deep = false;
-  const auto look = [&](int depth, Json::parse_event_t, Json&) {
-    deep = deep || depth > deepest;
-    return depth <= deepest;
-  };
-  Json json = Json::parse(text, look, false);
-  return json.is_object() && !deep ? json : Json::object();
-}
+/// Said of an answer whose fields are of other types.
+inline constexpr const char* kOddAnswer =
+    "its answer is not as docs/control.md has it; it may be another version";
 
 MRC_SETUP bool RemoteDevice::greet(Time until) {
   const auto fails = [this](const std::string& why) {
@@ -45,8 +32,10 @@ MRC_SETUP bool RemoteDevice::greet(Time until) {
         client_.receive(std::max(Duration(0), until - monotonic_now()), kLongestHello);
     if (!line) return fails("the process does not answer; it may be stopped");
     hello_ = object_of(*line);
-    if (has_field(hello_, "error", &Json::is_object))
-      return fails(hello_["error"].value("text", "it refuses"));
+    if (has_field(hello_, "error", &Json::is_object)) {
+      const std::string text = text_in(hello_["error"], "text");
+      return fails(text.empty() ? "it refuses" : text);
+    }
     if (!has_field(hello_, "pid", &Json::is_number_integer) ||
         !has_field(hello_, "program", &Json::is_string) ||
         !has_field(hello_, "host", &Json::is_string) ||
@@ -90,13 +79,14 @@ MRC_SETUP nlohmann::json RemoteDevice::request(Json request, std::optional<Durat
     const auto line = left > Duration(0) ? client_.receive(left) : std::nullopt;
     if (!line) throw Error(Errc::timed_out, title() + " does not answer; it may be stopped");
     Json answer = object_of(*line);
-    if (answer.value("id", std::uint64_t{0}) != requests_) continue;  // an event
-    if (has_field(answer, "ok", &Json::is_boolean) && answer["ok"] == true) return answer;
-    std::string text = "it refuses, and does not say why", code;
-    if (has_field(answer, "error", &Json::is_object)) {
-      text = answer["error"].value("text", text);
-      code = answer["error"].value("code", code);
-    }
+    if (answer.contains("id") && !has_field(answer, "id", &Json::is_number_unsigned))
+      throw Error(Errc::bad_message, title() + ": " + kOddAnswer);
+    if (count_in(answer, "id") != requests_) continue;  // an event
+    if (flag_in(answer, "ok", false)) return answer;
+    const Json& error = object_in(answer, "error");
+    const std::string code = text_in(error, "code");
+    std::string text = text_in(error, "text");
+    if (text.empty()) text = "it refuses, and does not say why";
     Errc errc = Errc::access_denied;
     for (const Errc known : {Errc::invalid_argument, Errc::not_found, Errc::unsupported,
                              Errc::in_use, Errc::no_resources})
@@ -133,8 +123,7 @@ MRC_SETUP std::string problem_with(const RemoteDevice& device, const std::except
   const std::string title = device.title();
   std::string words = error.what();
   if (const auto* own = dynamic_cast<const Error*>(&error)) words = mrc::detail::words_of(*own);
-  if (dynamic_cast<const nlohmann::json::exception*>(&error) != nullptr)
-    words = "its answer is not as docs/control.md has it; it may be another version";
+  if (dynamic_cast<const nlohmann::json::exception*>(&error) != nullptr) words = kOddAnswer;
   return words.starts_with(title) ? words : title + ": " + words;
 }
 

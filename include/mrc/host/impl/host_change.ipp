@@ -31,7 +31,7 @@ MRC_SETUP control::Found devices_of_host(const HostSearch& search,
       });
   const std::string here = host_key();
   std::erase_if(found.devices, [&](const auto& device) {
-    if (device->hello().value("network", nlohmann::json()) == here) return false;
+    if (control::text_in(device->hello(), "network") == here) return false;
     if (elsewhere != nullptr && control::is_trusted_user(device->user()))
       elsewhere->push_back(device->title() + " on " +
                            device->hello()["host"].template get<std::string>());
@@ -51,13 +51,6 @@ namespace host_change {
 MRC_SETUP void add_unconfirmed(HostChange& change, ::uid_t user, std::string why) {
   const bool counts = control::is_trusted_user(user);
   (counts ? change.unconfirmed : change.others_unconfirmed).push_back(std::move(why));
-}
-
-/// 0 if it is no number.
-[[nodiscard]] MRC_SETUP std::uint64_t number_in(const nlohmann::json& answer, const char* name) {
-  return control::has_field(answer, name, &nlohmann::json::is_number_unsigned)
-             ? answer[name].get<std::uint64_t>()
-             : 0;
 }
 
 /// Asks devices something at once, and calls `then` for each, one after the other, with its answer,
@@ -132,11 +125,11 @@ MRC_SETUP HostChange ask_devices(HostStoreWriter& store, const HostState& wanted
         if (error && host_change::is_gone(error)) return;
         if (error) host_change::rethrow(device, error);
         if (answer.is_null()) return;
-        if (host_change::number_in(answer, "serial") != change.serial)
+        if (control::count_in(answer, "serial") != change.serial)
           throw Error(Errc::bad_message, device.title() +
                                              ": it does not know what it was asked; it may be an "
                                              "older version: end it, or start it with control=off");
-        if (host_change::number_in(answer, "unknown") > 0) change.unknowing.push_back(&device);
+        if (control::count_in(answer, "unknown") > 0) change.unknowing.push_back(&device);
         host_change::keep_unknown(without_effect, answer);
         answered = true;
       });
@@ -151,7 +144,7 @@ MRC_SETUP void tell_devices(const std::vector<std::unique_ptr<control::RemoteDev
   const auto tell = [&](control::RemoteDevice& device) {
     if (!control::is_trusted_user(device.user())) device.set_patience(patience, end);
     nlohmann::json answer = device.request({{"request", "host_changed"}}, patience);
-    if (host_change::number_in(answer, "serial") != change.serial)
+    if (control::count_in(answer, "serial") != change.serial)
       throw Error(Errc::bad_message, device.title() +
                                          ": it follows other rules (another folder of option "
                                          "control?)");

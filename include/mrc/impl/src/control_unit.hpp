@@ -8,6 +8,7 @@
 #endif
 
 #include "mrc/control/impl/client.ipp"
+#include "mrc/control/impl/fields.ipp"
 #include "mrc/control/impl/line_server.ipp"
 #include "mrc/control/impl/remote_device.ipp"
 #include "mrc/control/impl/run_folder.ipp"
