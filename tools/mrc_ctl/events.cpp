@@ -40,10 +40,12 @@ std::string event_kinds_text() {
   for (std::size_t i = 0; i < std::size(kEvents); ++i) {
     text += i == 0 ? "" : ", ";
     const std::string_view word = first_word(kEvents[i]);
-    if (i + 1 < std::size(kEvents) && first_word(kEvents[i + 1]) == word)
-      text += fmt::format("{} ({}, {})", word, kEvents[i], kEvents[i + 1]), ++i;
-    else
+    if (i + 1 < std::size(kEvents) && first_word(kEvents[i + 1]) == word) {
+      text += fmt::format("{} ({}, {})", word, kEvents[i], kEvents[i + 1]);
+      ++i;
+    } else {
       text += kEvents[i];
+    }
   }
   return text;
 }

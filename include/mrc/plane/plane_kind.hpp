@@ -91,10 +91,9 @@ struct OpenedPlanes {
 /// knows how peers are reached through them.
 ///
 /// Thread contract: in_force(), first_address() and open() are called by one thread, before the
-/// device is open. The
-/// rest, but for answer_stranger() and flush_answers(), is const and set-up, may be called by any
-/// thread beside the data path, and of `own`, the lane's planes, uses only what does not change:
-/// addresses, paths and slot.
+/// device is open. The rest, but for answer_stranger() and flush_answers(), is const and set-up,
+/// may be called by any thread beside the data path, and of `own`, the lane's planes, uses only
+/// what does not change: addresses, paths and slot.
 class PlaneKind {
  public:
   virtual ~PlaneKind() = default;
