@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # mrc_ctl check between two hosts with two planes: what fits, a plane that is too narrow on the way,
-# planes in another order, a way on which packets vanish, a host that does not answer, and garbage.
+# planes in another order, a way on which packets vanish, UDP that is blocked, a host that does not
+# answer, and garbage.
 . "$(dirname "${BASH_SOURCE[0]}")/../support/hosts_lib.sh"
 need_program "$mrc_ctl"
 cd "$work"
@@ -64,11 +65,12 @@ end_listener() {
   interrupt "$listener" 20
 }
 planes_a=10.9.0.1,10.9.1.1
+server=10.9.0.2
 wait=60s  # on a busy machine; what is lost takes a third of it
 check() {  # check NAME STATUS OPTION...: a checks b
   local name=$1 wanted=$2 status=0
   shift 2
-  MRC_PLANES=$planes_a ip netns exec "$a" "$mrc_ctl" check --wait "$wait" "$@" 10.9.0.2 \
+  MRC_PLANES=$planes_a ip netns exec "$a" "$mrc_ctl" check --wait "$wait" "$@" "$server" \
     >"$name.out" 2>"$name.err" || status=$?
   [[ $status == "$wanted" ]] || fail "$name ends with $status, not $wanted: $(cat "$name".*)"
 }
@@ -160,12 +162,47 @@ if grep -q 'nothing arrives from 10.9.1.1' back.out; then fail "the wrong way: $
 ip -n "$b" neigh del 10.9.1.1 dev p1
 ip -n "$a" neigh replace 10.9.1.2 lladdr 02:00:00:00:00:99 nud permanent dev p1
 check there 1
-expect_text there.out 'plane 1: nothing arrives from 10.9.1.1' 'not tried'
+expect_text there.out 'plane 1: nothing arrives from 10.9.1.1' '4 of 4 arrive '
+if grep -q 'TCP reaches' there.out; then fail "plane 0 carries UDP: $(cat there.out)"; fi
 ip -n "$a" neigh del 10.9.1.2 dev p1
 ip -n "$a" route del 10.9.1.0/24 dev p1
 check route 1
 expect_text route.out 'there is no route from 10.9.1.1 to 10.9.1.2'
+ip -n "$a" route add 10.9.1.0/24 dev p1 src 10.9.1.1
 end_listener
+
+say 'UDP is blocked and TCP is not'
+# udp ACTION NAMESPACE HOST: blocked or passes again, towards that host
+udp() {
+  local plane
+  for plane in 0 1; do
+    if [[ $1 == block ]]; then
+      ip -n "$2" neigh replace "10.9.$plane.$3" lladdr 02:00:00:00:00:99 nud permanent dev "p$plane"
+    else
+      ip -n "$2" neigh del "10.9.$plane.$3" dev "p$plane"
+    fi
+  done
+}
+ip -n "$a" link add tcp0 type veth peer name tcp0 netns "$b"
+ip -n "$a" addr add 10.8.0.1/24 dev tcp0
+ip -n "$b" addr add 10.8.0.2/24 dev tcp0
+for ns in "$a" "$b"; do ip -n "$ns" link set tcp0 up; done
+server=10.8.0.2
+listen 10.9.0.2,10.9.1.2
+udp block "$a" 2
+check no-there 1
+expect_text no-there.out 'no UDP packet arrives from' 'nothing arrives from 10.9.0.1'
+if grep -q 'nothing arrives from 10.9.0.2' no-there.out; then fail "back: $(cat no-there.out)"; fi
+udp block "$b" 1
+check neither 1
+expect_text neither.out 'TCP reaches' 'no UDP packet arrives in either direction'
+udp pass "$a" 2
+check no-back 1
+expect_text no-back.out 'no UDP packet arrives from' 'nothing arrives from 10.9.0.2'
+udp pass "$b" 1
+check passes 0
+end_listener
+server=10.9.0.2
 
 say 'planes in one subnet, on a switch of their own and on one'
 for plane in 0 1; do

@@ -430,6 +430,16 @@ TEST_CASE("check: answers go to nobody else, and are never more than what has co
   }
   CHECK(!session.report(0)["arrived"].empty());
   CHECK(session.report(65'535)["arrived"].empty());
+
+  const auto asked = session.on_asked(9, 1, 3);  // by TCP
+  REQUIRE(asked.has_value());
+  CHECK(asked->size == ProbeHead::kSize);
+  CHECK(asked->to == port::PeerAddress{asks, 4791});
+  CHECK((asked->head.kind == ProbeHead::Kind::answer && asked->head.token == token &&
+         asked->head.round == 9 && asked->head.asking == 1 && asked->head.path == 3));
+  CHECK(!session.on_asked(9, good_host(1).planes.size(), 3));
+  CHECK(!session.on_asked(9, 1, kMostPaths));
+
   session.on_failure(1, 1, ENETUNREACH);
   CHECK(session.report(1)["failed"] == Json::array({Json::array({1, 1, ENETUNREACH})}));
 }

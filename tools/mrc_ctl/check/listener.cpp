@@ -136,7 +136,29 @@ Json CheckListener::answer(Client& client, const Json& request) {
     if (!round.is_number_unsigned() || round > UINT16_MAX) return refusal("field round is missing");
     return client.session->report(round.get<std::uint16_t>());
   }
+  if (what == "send" && client.session) {
+    const auto number = [&](const char* name) {
+      const Json value = request.value(name, Json());
+      return value.is_number_unsigned() ? value.get<std::uint64_t>() : UINT64_MAX;
+    };
+    const std::uint64_t round = number("round"), plane = number("plane"), path = number("path");
+    if (round > UINT16_MAX || plane >= own_.planes.size())
+      return refusal("fields round and plane are missing");
+    const auto packet = client.session->on_asked(static_cast<std::uint16_t>(round), plane, path);
+    if (!packet) return refusal("there is no such plane or path");
+    send(*client.session, plane, *packet);
+    return {{"ok", true}};
+  }
   return refusal("there is no such request, or it comes before facts");
+}
+
+void CheckListener::send(Session& session, std::size_t plane, const Session::Answer& answer) {
+  PlaneSockets& sockets = own_.planes[plane];
+  const ProbeHead& head = answer.head;
+  const int error = answer.piece
+                        ? sockets.send_piece(head, kPiecePacket, answer.size, answer.to, head.path)
+                        : sockets.send(head, answer.size, answer.to, head.path);
+  if (error != 0) session.on_failure(head.asking, head.answering, error);
 }
 
 void CheckListener::take_probes(std::size_t plane) {
@@ -146,12 +168,7 @@ void CheckListener::take_probes(std::size_t plane) {
       if (!client.session || client.session->token() != head.token) continue;
       const auto answer =
           client.session->on_request(head, size, static_cast<unsigned>(plane), from.ip);
-      if (!answer) return;
-      const int error =
-          answer->piece
-              ? sockets.send_piece(answer->head, kPiecePacket, answer->size, answer->to, head.path)
-              : sockets.send(answer->head, answer->size, answer->to, head.path);
-      if (error != 0) client.session->on_failure(head.asking, head.answering, error);
+      if (answer) send(*client.session, plane, *answer);
       return;
     }
   });

@@ -39,6 +39,7 @@ class CheckListener {
   void accept_all(Time now);
   [[nodiscard]] bool serve(Client& client, Time now);
   [[nodiscard]] Json answer(Client& client, const Json& request);
+  void send(Session& session, std::size_t plane, const Session::Answer& answer);
   void take_probes(std::size_t plane);
 
   OwnHost own_;

@@ -17,6 +17,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::size_t kSmallProbe = 256, kPiece = 1200;
+/// Paths of answers that are asked for by TCP, each on its own.
+constexpr std::uint64_t kPathsByTcp = 0xF;
 /// Of the patience, before a probe is sent again, or given up.
 constexpr int kWaits[] = {25, 10, 5};
 /// Sizes of IP packets that links often carry.
@@ -72,6 +74,7 @@ std::vector<Prober::Part> Prober::parts_of(const std::vector<std::size_t>& plane
 
 /// Answers that are larger than a request need several.
 void Prober::send(const Part& part, int& error) {
+  if (part.by_tcp) return ask_for(part);
   PlaneSockets& sockets = own_.planes[part.plane];
   const PlaneFacts& to = there_.planes[part.plane];
   if (port::is_v4(to.address) != port::is_v4(sockets.address())) {
@@ -101,6 +104,15 @@ void Prober::send(const Part& part, int& error) {
     bytes = 0;
     std::this_thread::sleep_for(1ms);
   }
+}
+
+void Prober::ask_for(const Part& part) {
+  for (std::uint64_t left = part.missing(); left != 0; left &= left - 1)
+    (void)client_.ask({{"check", kCheckProtocol},
+                       {"request", "send"},
+                       {"round", round_},
+                       {"plane", part.plane},
+                       {"path", std::countr_zero(left)}});
 }
 
 void Prober::receive(std::vector<Part>& parts) {
@@ -176,6 +188,22 @@ void Prober::work(std::vector<Part>& parts) {
     }
     if (done()) return;
   }
+}
+
+/// Whether packets come from there where none arrives there, so that none is answered.
+void Prober::try_back(std::vector<PlaneResult>& results, const std::vector<std::size_t>& planes) {
+  std::vector<Part> parts = parts_of(planes);
+  for (Part& part : parts) {
+    part.by_tcp = true;
+    part.paths = all_paths_ & kPathsByTcp;
+    part.wanted = 0;
+    part.there_counts = false;
+  }
+  work(parts);
+  for (const Part& part : parts)
+    results[part.plane].small_here =
+        way_of(part.paths, part.here, part.error_there,
+               ProbeHead::kSize + headers_of(own_.facts.planes[part.plane]));
 }
 
 /// Which size passes where the full one does not, by one path that small packets take.
@@ -255,11 +283,12 @@ std::vector<PlaneResult> Prober::run() {
     result.small_there = way_of(part.paths, part.there, part.error_here, size);
     there[part.plane] = part.there & part.paths;
     here[part.plane] = part.here & part.paths;
-    // Without a request there is no answer.
-    if (part.there != 0)
-      result.small_here = way_of(part.there & part.paths, part.here, part.error_there, size);
+    result.small_here = way_of(part.there & part.paths, part.here, part.error_there, size);
   }
-  std::erase_if(planes, [&](std::size_t plane) { return there[plane] == 0; });
+  const auto silent =
+      std::stable_partition(planes.begin(), planes.end(), [&](auto p) { return there[p] != 0; });
+  try_back(results, {silent, planes.end()});
+  planes.erase(silent, planes.end());
 
   std::vector<Part> out = parts_of(planes);
   for (Part& part : out) {

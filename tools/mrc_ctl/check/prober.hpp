@@ -33,6 +33,7 @@ class Prober {
     ProbeHead::Kind kind = ProbeHead::Kind::request;
     bool there_counts = true;  ///< what arrives there is wanted
     bool here_counts = true;   ///< answers are
+    bool by_tcp = false;       ///< answers are asked for by TCP, since no packet arrives there
     std::uint64_t by = 0;      ///< paths by which small packets arrive there; 0: each its own
     std::uint64_t there = 0, here = 0;    ///< what has arrived
     int error_there = 0, error_here = 0;  ///< of senders there, and here
@@ -41,10 +42,12 @@ class Prober {
   };
   void work(std::vector<Part>& parts);
   void send(const Part& part, int& error);
+  void ask_for(const Part& part);
   void receive(std::vector<Part>& parts);
   void await(std::vector<Part>& parts, Duration longest);
   void take_report(std::vector<Part>& parts);
   [[nodiscard]] std::vector<Part> parts_of(const std::vector<std::size_t>& planes) const;
+  void try_back(std::vector<PlaneResult>& results, const std::vector<std::size_t>& planes);
   void find_fitting(std::vector<PlaneResult>& results, bool to_there,
                     const std::vector<std::uint64_t>& by);
   void try_pieces(std::vector<PlaneResult>& results, bool to_there,

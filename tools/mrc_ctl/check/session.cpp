@@ -30,6 +30,20 @@ std::optional<Session::Answer> Session::on_request(const ProbeHead& head, std::s
   return answer;
 }
 
+std::optional<Session::Answer> Session::on_asked(std::uint16_t round, std::uint64_t plane,
+                                                 std::uint64_t path) const {
+  if (plane >= other_.planes.size() || path >= kMostPaths) return std::nullopt;
+  Answer answer;
+  answer.head.token = token_;
+  answer.head.kind = ProbeHead::Kind::answer;
+  answer.head.asking = answer.head.answering = static_cast<std::uint8_t>(plane);
+  answer.head.path = static_cast<std::uint8_t>(path);
+  answer.head.round = round;
+  answer.size = ProbeHead::kSize;
+  answer.to = {other_.planes[plane].address, other_.planes[plane].probe_port};
+  return answer;
+}
+
 void Session::on_failure(unsigned asking, unsigned answering, int error) {
   failed_[{asking, answering}] = error;  // as many as there are pairs
 }
