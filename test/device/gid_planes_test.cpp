@@ -158,7 +158,24 @@ TEST_CASE("by GID: a SEND to nobody fails after connect_timeout, and says which 
   CAPTURE(text);
   CHECK(contains(text, "a SEND, READ or atomic that waits needs one"));
   CHECK(contains(text, "asked by plane 0 to 127.0.0.9, plane 1 to 127.0.0.9"));
+  CHECK(contains(text, "no UDP packet of it has arrived: are UDP ports"));
   CHECK(a.device.stats().peers == 0);
+}
+
+TEST_CASE("by GID: packets that pass one way only are told apart from none at all") {
+  Config config = test_config();
+  config.connect_timeout = 500ms;
+  Config deaf = Pair::other(config);
+  deaf.faults = "loss=1";  // of what it receives
+  Side a(config), b(deaf);
+  connect_by_gid(a, a.add_qp(), b, b.add_qp());
+  for (Side* side : {&a, &b}) REQUIRE(send_one(*side, side->qps[0], 3) == Errc::ok);
+  for (Side* side : {&a, &b}) CHECK(side->await_one().status == WcStatus::retry_exc_err);
+  const std::string at_a = a.qps[0].error_text(), at_b = b.qps[0].error_text();
+  CAPTURE(at_a);
+  CAPTURE(at_b);
+  CHECK(contains(at_a, "its packets arrive, but no answer to this side's: are UDP ports"));
+  CHECK(contains(at_b, "no UDP packet of it has arrived: are UDP ports"));
 }
 
 TEST_CASE("by GID: a device that was once known as OpenMRC is not taken for another make") {

@@ -82,6 +82,7 @@ class Connector final : private ResolutionHost {
     bool on_host = false;
     bool known = false;      ///< it has a peer
     bool presumed = false;   ///< of which nobody has said what it is
+    bool heard = false;      ///< packets have arrived from one of its addresses
     PeerId peer{};           ///< if `known`
     std::uint64_t guid = 0;  ///< of the peer's device
     std::string failure{};
@@ -107,6 +108,9 @@ class Connector final : private ResolutionHost {
   [[nodiscard]] bool up(const Contact& way) const;
   [[nodiscard]] static std::string text_of(const Contact& way);
   [[nodiscard]] std::string asked_text(const Entry& entry) const;
+  [[nodiscard]] std::string heard_text(const Entry& entry) const;
+  [[nodiscard]] static bool is_of(const Entry& entry, const port::IpAddress& address);
+  void note_sender(const ResolutionMessage& message);
   void log_answer(const Entry& entry, const Resolved& how) const;
   void forget_doubted(Qpn qpn, Entry& entry) noexcept;
   void presume(Time now, Qpn qpn, Entry& entry);

@@ -26,6 +26,9 @@ namespace mrc::inline v0_1::detail {
 /// A peer's side of a connection, as it says in `info`.
 [[nodiscard]] RemoteQp remote_of(const ConnectionInfo& info, PeerId peer) noexcept;
 
+/// Of a peer that is silent, for messages: "no UDP packet of it has arrived: are .. open ..?"
+[[nodiscard]] std::string unheard_text(const Config& config);
+
 /// What the profiles of a queue pair mean for the peer that it is connected to.
 struct PeerProfiles {
   QpProfiles ids;

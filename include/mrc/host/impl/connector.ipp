@@ -72,6 +72,7 @@ MRC_SETUP void Connector::work(Time now) noexcept try {
     message.source = input.source;
     message.size = input.size;
     message.bytes = input.bytes;
+    note_sender(message);
     if (!filter_.refuses(message.sender())) resolution_.on_message(now, message);
     send_all(now);  // at once: only so many answers may wait
   }
@@ -81,6 +82,14 @@ MRC_SETUP void Connector::work(Time now) noexcept try {
   send_all(now);
 } catch (const std::exception& error) {  // out of memory: messages are lost, and sent again
   log_.warn(std::string("connecting by GID: ") + error.what());
+}
+
+/// Whether it answers or asks: its packets arrive.
+MRC_SETUP void Connector::note_sender(const ResolutionMessage& message) {
+  const auto at = entries_.find(value(wire::view_as<wire::Bth>(Bytes(message.bytes)).dqp()));
+  if (at == entries_.end() || at->second.heard) return;
+  const port::IpAddress from = message.sender();
+  at->second.heard = is_of(at->second, from) && source_of(message.plane, from) == message.source;
 }
 
 MRC_SETUP void Connector::send_all(Time now) {
@@ -211,11 +220,14 @@ MRC_SETUP Interest Connector::interest(Qpn qpn, Qpn peer, const port::IpAddress&
     return engine_.find_datagram_qp(qpn) == nullptr ? Interest::none : Interest::known;
   const auto at = entries_.find(value(qpn));
   if (at == entries_.end() || at->second.destination.qpn != peer) return Interest::known;
-  const Entry& entry = at->second;
-  const bool theirs = from == entry.destination.gid ||
-                      std::any_of(entry.ways.begin(), entry.ways.end(),
-                                  [&](const Contact& way) { return way.address.ip == from; });
-  return theirs ? Interest::wanted : Interest::known;
+  return is_of(at->second, from) ? Interest::wanted : Interest::known;
+}
+
+/// Is it an address of the device that the entry's queue pair is connected to?
+MRC_SETUP bool Connector::is_of(const Entry& entry, const port::IpAddress& address) {
+  return address == entry.destination.gid ||
+         std::any_of(entry.ways.begin(), entry.ways.end(),
+                     [&](const Contact& way) { return way.address.ip == address; });
 }
 
 MRC_SETUP std::uint64_t Connector::source_of(Plane plane, const port::IpAddress& ip) {
@@ -280,6 +292,17 @@ MRC_SETUP std::string Connector::asked_text(const Entry& entry) const {
   return text;
 }
 
+/// What has arrived of a peer that does not answer, for messages; empty if that explains nothing.
+MRC_SETUP std::string Connector::heard_text(const Entry& entry) const {
+  const auto is_up = [this](const Contact& way) { return up(way); };
+  if (book_.knows(entry.destination.gid) ||
+      std::none_of(entry.ways.begin(), entry.ways.end(), is_up))
+    return {};
+  if (!entry.heard) return "; " + unheard_text(config_);
+  return "; its packets arrive, but no answer to this side's: are UDP ports " +
+         std::to_string(config_.udp_port) + " and up open there?";
+}
+
 MRC_SETUP bool Connector::on_silence(Time now, Qpn qpn) {
   const auto at = entries_.find(value(qpn));
   if (at == entries_.end()) return true;
@@ -290,7 +313,7 @@ MRC_SETUP bool Connector::on_silence(Time now, Qpn qpn) {
   log_.warn("no OpenMRC device answers at " + port::format_ip(entry.destination.gid) +
             " so far: taken for another implementation of MRC, without verification tags, until "
             "one does (" +
-            asked_text(entry) + "); option peer says which one to expect");
+            asked_text(entry) + "); option peer says which one to expect" + heard_text(entry));
   presume(now, qpn, entry);
   return true;
 }
@@ -303,7 +326,8 @@ MRC_SETUP void Connector::on_unanswered(Time, Qpn qpn) {
                      : book_.knows(entry.destination.gid)
                          ? " any more, as one did before"
                          : ", and a SEND, READ or atomic that waits needs one";
-  fail(qpn, "no OpenMRC device answers there" + std::string(what) + "; " + asked_text(entry));
+  fail(qpn, "no OpenMRC device answers there" + std::string(what) + "; " + asked_text(entry) +
+                heard_text(entry));
 }
 
 MRC_SETUP bool Connector::accepts(Time now, const wire::RxPacket& packet) noexcept try {
@@ -312,9 +336,10 @@ MRC_SETUP bool Connector::accepts(Time now, const wire::RxPacket& packet) noexce
   if (at == entries_.end()) return false;
   Entry& entry = at->second;
   if (!entry.known) {
-    if (config_.peer != PeerKind::any || !resolution_.unanswered(qpn) ||
-        book_.knows(entry.destination.gid) || engine_.waits_for_rc(qpn) ||
-        source_of(packet.plane, entry.destination.gid) != packet.source)
+    const bool theirs = source_of(packet.plane, entry.destination.gid) == packet.source;
+    entry.heard = entry.heard || theirs;
+    if (config_.peer != PeerKind::any || !resolution_.unanswered(qpn) || !theirs ||
+        book_.knows(entry.destination.gid) || engine_.waits_for_rc(qpn))
       return false;
     if (!config_.strict)
       log_.warn("plain MRC comes before an OpenMRC device answers at " +

@@ -34,6 +34,11 @@ MRC_SETUP RemoteQp remote_of(const ConnectionInfo& info, PeerId peer) noexcept {
   return remote;
 }
 
+MRC_SETUP std::string unheard_text(const Config& config) {
+  return "no UDP packet of it has arrived: are UDP ports " + std::to_string(config.udp_port) +
+         " and up open in both directions?";
+}
+
 MRC_SETUP bool Peers::Known::is(const ConnectionInfo& info) const noexcept {
   return guid == info.device_guid && slot == info.slot && planes == info.planes &&
          port_data == info.port_data && receive_window == info.receive_window &&
@@ -516,9 +521,7 @@ MRC_SETUP std::string Peers::error_text(const engine::QueuePairState& qp) const 
             std::to_string(qp.stats.probes) + " probes on " + std::to_string(paths.size()) +
             " paths, " + std::to_string(bad) + " of them assumed bad";
     if (paths.usable_planes() == 0) text += "; no plane is up at both sides";
-    if (!qp.heard)
-      text += "; no UDP packet of it has arrived: are UDP ports " +
-              std::to_string(config_.udp_port) + " and up open in both directions?";
+    if (!qp.heard) text += "; " + unheard_text(config_);
     if (qp.peer->narrow != 0)
       text += "; packets of " + std::to_string(qp.mtu + kPacketOverhead) + " bytes do not pass " +
               planes_text(qp.peer->narrow);
