@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <thread>
 
+#include "reach.hpp"
 #include "units.hpp"
 
 namespace mrc::perf {
@@ -144,12 +145,18 @@ void Session::connect(bool server) {
     }
   }
   // Nothing may be sent before the other side is ready.
-  if (!server) control_.send({{"op", "connected"}});
+  Side here = side_of(control_.channel().fd(), device_.plane_names());
+  if (!server) control_.send({{"op", "connected"}, {"side", to_json(here)}});
   const Time end = monotonic_now() + kUnheard;
   const auto ready = control_.wait("connected", kSetUpTime);
-  const bool heard = is_heard_by(server ? monotonic_now() + kUnheard : end);
-  if (server) control_.send({{"op", "connected"}, {"heard", heard}});
-  const bool heard_there = server || !ready.contains("heard") || ready["heard"] == true;
+  here.heard = is_heard_by(server ? monotonic_now() + kUnheard : end);
+  here.bad_icrc = has_bad_icrc();
+  if (server) control_.send({{"op", "connected"}, {"side", to_json(here)}});
+  const Side there = side_from_json(ready.value("side", nlohmann::json()));
+  if (const std::string why = translation(here, there); !why.empty()) {
+    if (server) return;  // the client says it
+    throw Failure(why);
+  }
   const auto warn = [this](const char* what, const char* where) {
     fmt::print(
         stderr,
@@ -157,11 +164,11 @@ void Session::connect(bool server) {
         "translated on the way (NAT)?\n",
         control_.peer(), what, device_.config().udp_port, where);
   };
-  if (!heard && !heard_there)
+  if (!here.heard && !there.heard)
     warn("no packet of MRC does, in either direction", "at both hosts");
-  else if (!heard)
+  else if (!here.heard)
     warn("none of its packets of MRC arrives here", "here");
-  else if (!heard_there)
+  else if (!there.heard)
     warn("none of this host's packets of MRC arrives there", "there");
 }
 
@@ -175,6 +182,12 @@ bool Session::is_heard_by(Time end) {
     (void)device_.progress();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
+}
+
+bool Session::has_bad_icrc() const {
+  const auto planes = device_.stats().planes;
+  return std::any_of(planes.begin(), planes.end(),
+                     [](const PlaneStats& plane) { return plane.rx_bad_icrc > 0; });
 }
 
 Errc Session::post_credits() noexcept {

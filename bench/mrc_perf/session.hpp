@@ -118,6 +118,7 @@ class Session {
   void exchange_memory(bool server);
   void connect(bool server);
   [[nodiscard]] bool is_heard_by(Time end);
+  [[nodiscard]] bool has_bad_icrc() const;
   [[nodiscard]] std::uint64_t* word(std::uint32_t i) const noexcept {
     return reinterpret_cast<std::uint64_t*>(words_.data()) + i;
   }
