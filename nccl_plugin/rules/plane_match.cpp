@@ -25,7 +25,7 @@ bool in_subnet(const PlaneOffer& plane, const IpAddress& ip) {
 /// "p0 10.0.0.1/24".
 std::string text_of(const PlaneOffer& plane) {
   std::string text = plane.interface + (plane.interface.empty() ? "" : " ");
-  text += mrc::port::format_ip(plane.ip);
+  text += mrc::port::format_local({plane.ip, plane.interface});
   if (plane.prefix_bits == 0) return text;
   return text + "/" + std::to_string(plane.prefix_bits - (mrc::port::is_v4(plane.ip) ? 96 : 0));
 }

@@ -119,7 +119,7 @@ std::string interfaces_text(const std::vector<InterfaceFacts>& interfaces) {
   for (const InterfaceFacts& facts : interfaces) {
     std::string addresses;
     for (const auto& ip : facts.addresses)
-      addresses += (addresses.empty() ? "" : " ") + mrc::port::format_ip(ip);
+      addresses += (addresses.empty() ? "" : " ") + mrc::port::format_local({ip, facts.name});
     text += (text.empty() ? "" : ", ") + facts.name + " (" +
             (addresses.empty() ? "no address" : addresses) + (facts.up ? ")" : ", down)");
   }

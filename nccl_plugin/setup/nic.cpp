@@ -52,20 +52,25 @@ Nic::Refused Nic::refused() const {
   return refused_;
 }
 
+/// Empty: none is known.
+std::string Nic::interface_of(std::size_t plane) const {
+  return plane < plan_.interfaces.size() ? plan_.interfaces[plane] : "";
+}
+
 std::string Nic::plane_text(mrc::Plane plane) const {
-  std::string text = "plane " + std::to_string(plane);
-  if (plane < plan_.interfaces.size() && !plan_.interfaces[plane].empty())
-    text += " " + plan_.interfaces[plane];
-  if (plane < addresses_.size()) text += " " + mrc::port::format_ip(addresses_[plane]);
+  const std::string interface = interface_of(plane);
+  std::string text = "plane " + std::to_string(plane) + (interface.empty() ? "" : " ") + interface;
+  if (plane < addresses_.size())
+    text += " " + mrc::port::format_local({addresses_[plane], interface});
   return text;
 }
 
 std::string Nic::text() {
   std::string planes;
   for (std::size_t p = 0; p < addresses_.size(); ++p) {
-    std::string name = p < plan_.interfaces.size() ? plan_.interfaces[p] : "";
+    const std::string name = interface_of(p);
     planes += (p == 0 ? "" : ", ") + name + (name.empty() ? "" : " ") +
-              mrc::port::format_ip(addresses_[p]);
+              mrc::port::format_local({addresses_[p], name});
   }
   const mrc::Config& config = device_.config();
   return facts_.name + ": " + count_text(addresses_.size(), "plane") + " (" + planes + ") x " +

@@ -66,6 +66,8 @@ class Nic {
   [[nodiscard]] std::string text();
 
  private:
+  [[nodiscard]] std::string interface_of(std::size_t plane) const;
+
   const Settings settings_;
   const NicPlan plan_;
   NicFacts facts_;

@@ -78,7 +78,7 @@ TEST_CASE("planes: what NCCL_SOCKET_IFNAME and NCCL_SOCKET_FAMILY must not be") 
   const Case cases[] = {
       {"eth7",
        "",
-       {"NCCL_SOCKET_IFNAME", "'eth7'", "eth1 (fe80::1 2001:db8:1::1 10.0.1.1)",
+       {"NCCL_SOCKET_IFNAME", "'eth7'", "eth1 (fe80::1%eth1 2001:db8:1::1 10.0.1.1)",
         "eth3 (no address)", "docker0", "lo (127.0.0.1 ::1)"}},
       {"=eth", "", {"NCCL_SOCKET_IFNAME", "'=eth'", "interface that is up", "there are: lo"}},
       {"eth3", "", {"'eth3'", "with an IPv4 or IPv6 (not link-local) address"}},

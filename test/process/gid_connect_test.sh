@@ -45,3 +45,9 @@ gid_pair hosts 300 alone other
 expect 'the GID' [ "$(gid_of hosts-a)" = 10.9.0.1 ]
 expect 'the GID' [ "$(gid_of hosts-b)" = 10.9.0.2 ]
 late=1.5 gid_pair late 100 alone other
+
+say 'a link-local GID that leads nowhere: messages have its zone'
+ip -n "$a" addr add fe80::1/64 dev p0 nodad
+gid_refused 'fe80::77 5 6' 'peer not found: fe80::77%p0, queue pair 5: ' \
+  'asked by plane 0 to fe80::77%p0' -- ip netns exec "$a" \
+  env MRC_PEER=openmrc MRC_PLANES=fe80::1%p0 MRC_CONNECT_TIMEOUT=1s

@@ -106,7 +106,9 @@ class Connector final : private ResolutionHost {
   [[nodiscard]] bool stays_on_host(const Destination& destination) const;
   [[nodiscard]] std::vector<Contact> ways_to(const Destination& destination) const;
   [[nodiscard]] bool up(const Contact& way) const;
-  [[nodiscard]] static std::string text_of(const Contact& way);
+  [[nodiscard]] std::string address_of(const Contact& way) const;
+  [[nodiscard]] std::string text_of(const Contact& way) const;
+  [[nodiscard]] std::string gid_of(const Entry& entry) const;
   [[nodiscard]] std::string asked_text(const Entry& entry) const;
   [[nodiscard]] std::string heard_text(const Entry& entry) const;
   [[nodiscard]] static bool is_of(const Entry& entry, const port::IpAddress& address);

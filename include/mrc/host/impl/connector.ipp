@@ -265,9 +265,23 @@ MRC_SETUP bool Connector::stays_on_host(const Destination& destination) const {
   });
 }
 
+/// With the plane's zone, if it is link-local.
+MRC_SETUP std::string Connector::address_of(const Contact& way) const {
+  const bool known = way.plane < planes_.count();
+  return port::format_local(
+      {way.address.ip, known ? planes_.ports[way.plane]->zone() : std::string()});
+}
+
 /// "1 to 10.0.1.2"
-MRC_SETUP std::string Connector::text_of(const Contact& way) {
-  return std::to_string(way.plane) + " to " + port::format_ip(way.address.ip);
+MRC_SETUP std::string Connector::text_of(const Contact& way) const {
+  return std::to_string(way.plane) + " to " + address_of(way);
+}
+
+/// Its destination's, with the zone of the likeliest plane that it is asked in.
+MRC_SETUP std::string Connector::gid_of(const Entry& entry) const {
+  for (const Contact& way : entry.ways)
+    if (way.address.ip == entry.destination.gid) return address_of(way);
+  return port::format_ip(entry.destination.gid);
 }
 
 /// Says by which way the device was found, if that is not the likeliest one.
@@ -275,7 +289,7 @@ MRC_SETUP void Connector::log_answer(const Entry& entry, const Resolved& how) co
   const Contact& likeliest = entry.ways.front();
   const Contact way{how.plane, {how.from, 0}};
   if (likeliest.plane == way.plane && likeliest.address.ip == way.address.ip) return;
-  log_.info("GID " + port::format_ip(entry.destination.gid) + ", queue pair " +
+  log_.info("GID " + gid_of(entry) + ", queue pair " +
             std::to_string(value(entry.destination.qpn)) + ": found by plane " + text_of(way) +
             ", not by plane " + text_of(likeliest) + (up(likeliest) ? "" : ", which is down here"));
 }
@@ -310,7 +324,7 @@ MRC_SETUP bool Connector::on_silence(Time now, Qpn qpn) {
   if (config_.peer == PeerKind::openmrc || book_.knows(entry.destination.gid) ||
       engine_.waits_for_rc(qpn))
     return false;
-  log_.warn("no OpenMRC device answers at " + port::format_ip(entry.destination.gid) +
+  log_.warn("no OpenMRC device answers at " + gid_of(entry) +
             " so far: taken for another implementation of MRC, without verification tags, until "
             "one does (" +
             asked_text(entry) + "); option peer says which one to expect" + heard_text(entry));
@@ -342,8 +356,7 @@ MRC_SETUP bool Connector::accepts(Time now, const wire::RxPacket& packet) noexce
         book_.knows(entry.destination.gid) || engine_.waits_for_rc(qpn))
       return false;
     if (!config_.strict)
-      log_.warn("plain MRC comes before an OpenMRC device answers at " +
-                port::format_ip(entry.destination.gid) +
+      log_.warn("plain MRC comes before an OpenMRC device answers at " + gid_of(entry) +
                 ": taken for another implementation of MRC, without verification tags; option "
                 "peer says which one to expect");
     presume(now, qpn, entry);
@@ -408,9 +421,9 @@ MRC_SETUP void Connector::attach(Time now, Qpn qpn, Entry& entry, const Connecti
 MRC_SETUP void Connector::fail(Qpn qpn, const std::string& why) {
   const auto at = entries_.find(value(qpn));
   if (at == entries_.end()) return;
-  const Destination& d = at->second.destination;
-  at->second.failure =
-      port::format_ip(d.gid) + ", queue pair " + std::to_string(value(d.qpn)) + ": " + why;
+  Entry& entry = at->second;
+  entry.failure =
+      gid_of(entry) + ", queue pair " + std::to_string(value(entry.destination.qpn)) + ": " + why;
   (void)engine_.fail(qpn, QpErrorCause::unresolved);
 }
 

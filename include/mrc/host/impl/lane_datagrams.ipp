@@ -40,10 +40,11 @@ MRC_SETUP void Lane::prepare_datagrams(const port::IpAddress& gid, Qpn remote, D
   const DatagramRoutes::Plan plan = datagram_routes_.plan(gid, remote);
   const DatagramRoutes::Way& way = plan.ways.front();
   const Plane plane = way.contact.plane;
-  const std::string why = planes_.ports[plane]->await_route(way.paths.route, patience);
+  const Port& port = *planes_.ports[plane];
+  const std::string why = port.await_route(way.paths.route, patience);
   if (!why.empty())
-    throw Error(Errc::unreachable,
-                "GID " + port::format_ip(gid) + " by plane " + std::to_string(plane) + ": " + why);
+    throw Error(Errc::unreachable, "GID " + port::format_local({gid, port.zone()}) + " by plane " +
+                                       std::to_string(plane) + ": " + why);
 }
 
 MRC_DECL Errc Lane::post_datagrams(Qpn qpn, std::span<const DatagramRequest> requests,
