@@ -52,4 +52,9 @@ TEST_CASE("throttle watch: without control groups nothing is known, and garbage 
   CHECK_FALSE(ThrottleWatch(root, root / "own").look());
 }
 
+TEST_CASE("throttle watch: of a process's devices, one tells") {
+  (void)ThrottleWatch::first_to_tell();
+  CHECK_FALSE(ThrottleWatch::first_to_tell());
+}
+
 }  // namespace throttle_watch_test

@@ -31,6 +31,8 @@ class ThrottleWatch {
   /// The innermost group that was stopped; nothing if none was, or if nobody can know. Reads a file
   /// for each group.
   [[nodiscard]] std::optional<Throttled> look() const;
+  /// True for the first who asks: devices of a process are stopped together, and one says so.
+  [[nodiscard]] static bool first_to_tell() noexcept;
 
  private:
   std::vector<Throttled> before_;  ///< groups with a quota file, from the innermost one on

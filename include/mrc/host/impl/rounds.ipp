@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <exception>
 #include <string>
 #include <utility>
 
@@ -202,16 +203,18 @@ MRC_DECL void Rounds::answer_strangers(Time now, Plane plane) noexcept {
 }
 
 /// Nobody made progress for a while. Was that the kernel?
-MRC_SETUP void Rounds::look_for_quota(Time now) noexcept {
+MRC_SETUP void Rounds::look_for_quota(Time now) noexcept try {
   next_quota_look_ = now + kQuotaLookEvery;
   const auto throttled = throttled_.look();
   if (!throttled) return;
   next_quota_look_ = kNever;
+  if (!ThrottleWatch::first_to_tell()) return;
   log_.warn("the kernel has stopped this process " + std::to_string(throttled->times) +
             " times, for " + std::to_string(throttled->time / std::chrono::milliseconds(1)) +
             " ms, since control group " + throttled->group.string() +
             " has used up its processor time; packets wait meanwhile: raise its quota (cpu.max, or "
             "cpu.cfs_quota_us), or give it whole processors");
+} catch (const std::exception&) {  // out of memory: it is looked at again
 }
 
 /// Tells the engine of planes that came or went; receive() has refreshed the ports' link states.

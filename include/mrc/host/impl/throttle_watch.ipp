@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <fstream>
 #include <utility>
 
@@ -58,6 +59,11 @@ MRC_SETUP std::optional<ThrottleWatch::Throttled> ThrottleWatch::look() const {
     return now;
   }
   return std::nullopt;
+}
+
+MRC_SETUP bool ThrottleWatch::first_to_tell() noexcept {
+  static std::atomic<bool> told = false;
+  return !told.exchange(true);
 }
 
 }  // namespace mrc::inline v0_1::detail
