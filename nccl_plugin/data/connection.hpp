@@ -105,6 +105,7 @@ class Connection {
   void watch_channel(mrc::Time now, mrc::Duration passed);
   void doubt(mrc::Time now, mrc::Duration passed);
   void judge_silence();
+  void warn_unheard();
   void heard() noexcept;
   void beat();
   mrc::Errc post_empty(std::uint64_t id) noexcept;

@@ -4,36 +4,9 @@
 # with the cause, and others work although TCP is translated.
 . "$(dirname "${BASH_SOURCE[0]}")/../support/hosts_lib.sh"
 need_program "$mrc_perf"
-need_tool nft
 unset MRC_UDP_PORT  # nobody else is in these networks
 two_hosts 1
-switch=host-s-$$
-host_begin "$switch"
-for n in 1 2; do
-  host=$([[ $n == 1 ]] && echo "$a" || echo "$b")
-  ip -n "$host" link add r0 type veth peer name "r$n" netns "$switch"
-  ip -n "$host" addr add "10.$n.0.2/24" dev r0
-  ip -n "$switch" addr add "10.$n.0.1/24" dev "r$n"
-  ip -n "$host" link set r0 up
-  ip -n "$switch" link set "r$n" up
-  ip -n "$host" route add default via "10.$n.0.1"
-done
-ip netns exec "$switch" sysctl -qw net.ipv4.ip_forward=1
-# translate WHAT: packets of the first host, if they are that
-translate() {
-  ip netns exec "$switch" nft -f - <<TEXT
-table ip nat
-delete table ip nat
-table ip nat {
-  chain post {
-    type nat hook postrouting priority 100;
-    oifname "r2" $1 masquerade
-  }
-}
-TEXT
-}
-translate '' 2>"$work/nft.err" ||
-  skip "this kernel does not translate addresses: $(head -n 1 "$work/nft.err")"
+hosts_at_router
 
 both() {  # both NAME PLANE_THERE PLANE_HERE STATUS
   start "$1-server" ip netns exec "$b" "$mrc_perf" --quiet --port 18515 --planes "$2"

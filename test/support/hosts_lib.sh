@@ -75,6 +75,40 @@ control_link() {  # a line of its own for what is not MRC; the second host is $c
   ip -n "$a" link set control up
   ip -n "$b" link set control up
 }
+
+# Besides what they have, hosts get interface r0 to router $switch, with addresses 10.1.0.2 and
+# 10.2.0.2. Skips the test where the router can't translate addresses.
+hosts_at_router() {
+  local ns n=1
+  need_tool nft
+  switch=host-s-$$
+  host_begin "$switch"
+  for ns in "$a" "$b"; do
+    ip -n "$ns" link add r0 type veth peer name "r$n" netns "$switch"
+    ip -n "$ns" addr add "10.$n.0.2/24" dev r0
+    ip -n "$switch" addr add "10.$n.0.1/24" dev "r$n"
+    ip -n "$ns" link set r0 up
+    ip -n "$switch" link set "r$n" up
+    ip -n "$ns" route add default via "10.$n.0.1"
+    n=2
+  done
+  ip netns exec "$switch" sysctl -qw net.ipv4.ip_forward=1
+  translate '' 2>"$work/nft.err" ||
+    skip "this kernel does not translate addresses: $(head -n 1 "$work/nft.err")"
+}
+translate() {  # translate WHAT: to the second host, the first one's packets, if they are that
+  ip netns exec "$switch" nft -f - <<TEXT
+table ip nat
+delete table ip nat
+table ip nat {
+  chain post {
+    type nat hook postrouting priority 100;
+    oifname "r2" $1 masquerade
+  }
+}
+TEXT
+}
+
 links() {  # links STATE HOST PLANE...: what host 1 or 2 sees of its links
   local state=$1 host=$2 plane
   shift 2
