@@ -87,6 +87,11 @@ soon ctl --json planes
 expect 'devices beside one without end' [ "$(jq length soon.out)" = 2 ]
 kill_off "$strangers"
 rm -f sockets/1-*
+strangers 1 --answer 0.3 "$PWD/endless"
+soon ctl paths --for 1s --idle
+expect_text soon.err 'a (pid 1)' '(user 65534)'
+kill_off "$strangers"
+rm -f sockets/1-*
 strangers 1 --greeting 3
 soon ctl top --rounds 30 --interval 100ms
 expect_text soon.out 'top: 2 devices' '1 silent or slow'

@@ -17,6 +17,7 @@
 #include "common/interrupt.hpp"
 #include "common/table.hpp"
 #include "common/terminal.hpp"
+#include "mrc/core/error.hpp"
 #include "mrc_ctl/probe.hpp"
 #include "mrc_ctl/serve/device_watch.hpp"
 #include "mrc_ctl/serve/fabric_map.hpp"
@@ -159,15 +160,19 @@ class Rounds {
     slow_.emplace(map_ ? &*map_ : nullptr, length_);
   }
 
-  /// Asks all devices. Those that do not answer are named, and left out from then on. Returns the
-  /// exit status, as far as they decide it.
+  /// Asks all devices. Those that do not answer are named, and left out from then on; and those of
+  /// other users that take longer than a round, which a verdict would lack. Returns the exit
+  /// status, as far as they decide it.
   int look() {
     std::vector<DeviceSnapshot> states(found_.devices.size());
+    const Time limit = monotonic_now() + length();
     const auto problems = ask_all(options_, found_, [&](RemoteDevice& device, std::size_t i) {
       DeviceSnapshot state;
       state.id = device.id();
       take_hello(state, device.hello());
       states[i] = read_device(device, std::move(state));
+      if (monotonic_now() > limit && !counts(options_, device.user()))
+        throw Error(Errc::timed_out, device.title() + ": it answers too slowly, and is left out");
     });
     if (tools::g_interrupted) return tools::kInterruptedStatus;
     const int status = print_problems(options_, found_, problems);
