@@ -78,9 +78,10 @@ struct EngineOptions {
   /// EV probes by which the round-trip time to a peer is measured when the first queue pair
   /// connects, one per round trip (mrc-1.0 §6.8); 0: data measures it.
   std::uint8_t rtt_probes = 8;
-  /// EV probes per second to all peers together that no data is exchanged with, and of rtt_probes,
-  /// beyond a burst of a sixth as many; 0: no limit. As many answers to such probes of peers make
-  /// it two packets for each.
+  /// Turns per second (ProbePacer) for EV probes of bad paths, reverse paths, planes and sizes to
+  /// all peers together that no data is exchanged with, and for rtt_probes; 0: no limit. What a
+  /// plane's bursts do (PieceTrials) is asked beside it. As many answers to such probes of peers
+  /// make it two packets for each.
   std::uint32_t idle_probes = 400;
   /// Shortest interval between EV probes for reverse paths; the interval is the RTT if that is
   /// longer (mrc-1.0 §3.6).

@@ -10,14 +10,17 @@
 namespace mrc::inline v0_1::engine {
 
 /// Gives turns to those who want to send something that is not urgent: so many per second, after a
-/// burst of a sixth as many. A turn is a time in the future, each is given once, so that thousands
-/// who wait need not ask again. One thread.
+/// burst of a sixth as many, but of kLeastBurst at least. A turn is a time in the future, each is
+/// given once, so that thousands who wait need not ask again. One thread.
 class ProbePacer {
  public:
+  /// A burst lets a few peers begin at once, whatever the rate.
+  static constexpr std::uint32_t kLeastBurst = 64;
+
   /// `rate`: turns per second; 0: no limit.
   explicit ProbePacer(std::uint32_t rate) noexcept
       : interval_(rate == 0 ? 0 : std::chrono::nanoseconds(std::chrono::seconds(1)).count() / rate),
-        burst_(interval_ * (rate / 6)) {}
+        burst_(interval_ * std::max(rate / 6, kLeastBurst)) {}
 
   /// The first free turn, now or later.
   [[nodiscard]] Time take(Time now) noexcept {

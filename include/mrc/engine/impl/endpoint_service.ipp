@@ -373,7 +373,10 @@ MRC_DECL void EndpointService::on_timer(Time now, Peer& peer) noexcept {
 /// May a probe that was due at `due` be sent? With an idle peer it waits for its turn.
 MRC_DECL bool EndpointService::may_probe(Time now, Peer& peer, Time due) noexcept {
   if (now < due) return false;
-  if (!peer.idle(now)) return true;
+  if (!peer.idle(now)) {
+    peer.held_probe = kNever;
+    return true;
+  }
   if (peer.held_probe == kNever) peer.held_probe = pacer_.take(now);
   if (now < peer.held_probe) return false;
   peer.held_probe = kNever;

@@ -200,8 +200,7 @@ MRC_DECL void Requester::make_operation(SendWqe& w, const SendRequest& request) 
   if (!is_write(request.opcode) && qp.peer != nullptr && !qp.rc) [[unlikely]]
     teardown_.doubt_peer(qp);
   ctx_.ready.update(qp);
-  if (qp.scheduled()) return Errc::ok;
-  ctx_.rearm(qp, now);
+  if (!qp.scheduled()) ctx_.rearm(qp, now);
   if (qp.peer != nullptr) ctx_.timers.release_probe(*qp.peer);
   return Errc::ok;
 }

@@ -83,7 +83,7 @@ MRC_DECL void Timers::arm(QueuePairState& qp, Time now) noexcept {
 MRC_DECL void Timers::arm(Peer& peer) noexcept {
   Time due = std::min({peer.paths.next_probe(), peer.reverse.next_probe(), peer.trials.next_probe(),
                        peer.sizes.next_probe()});
-  if (peer.held_probe != kNever) due = std::max(due, peer.held_probe);
+  if (peer.held_probe != kNever && peer.ready.empty()) due = std::max(due, peer.held_probe);
   due = std::min({due, peer.pieces.next_probe(), peer.status_due, peer.next_rtt_probe});
   if (due == kNever || peer.queue_pairs == 0)
     wheel_.cancel(peer);

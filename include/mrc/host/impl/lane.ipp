@@ -148,9 +148,10 @@ MRC_SETUP engine::EngineOptions Lane::engine_options() const {
     for (const auto& port : planes_.ports) burst = std::min(burst, port->capabilities().max_burst);
   }
   o.burst = burst;
-  o.peers_stop = burst > 1 && !config_.strict;  // ports that batch are sockets
-  if (o.peers_stop) o.ack_delay = kAckDelay;    // where each packet takes microseconds
-  o.idle_probes = std::max(1u, o.idle_probes / wanted_lanes(config_));
+  o.peers_stop = burst > 1 && !config_.strict;    // ports that batch are sockets
+  if (o.peers_stop) o.ack_delay = kAckDelay;      // where each packet takes microseconds
+  constexpr std::uint32_t kLeastIdleProbes = 25;  // of many lanes, few have idle peers
+  o.idle_probes = std::max(kLeastIdleProbes, o.idle_probes / wanted_lanes(config_));
   o.paths.active = config_.active_paths;
   o.paths.min_active = config_.min_active_paths;
   o.paths.loss_strikes = config_.expert.loss_strikes;
