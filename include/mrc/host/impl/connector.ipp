@@ -72,8 +72,9 @@ MRC_SETUP void Connector::work(Time now) noexcept try {
     message.source = input.source;
     message.size = input.size;
     message.bytes = input.bytes;
+    if (filter_.refuses(message.sender())) continue;
     note_sender(message);
-    if (!filter_.refuses(message.sender())) resolution_.on_message(now, message);
+    resolution_.on_message(now, message);
     send_all(now);  // at once: only so many answers may wait
   }
   if (resolution_.refused() != refused_logged_) log_floods(now);
