@@ -2,6 +2,7 @@
 // Flow control: a slot of a queue is free when the program has polled the completion of its request
 // or of a later one. So a completion queue with room for its queues is never overrun.
 #include <errno.h>
+#include <stdlib.h>
 
 #include "contract.h"
 
@@ -67,7 +68,9 @@ static void drained(void) {
   struct pair pair;
   open_pair(&pair, kSlots, 1);
   struct ibv_qp_attr a = {.qp_state = IBV_QPS_SQD};
-  if (ibv_modify_qp(pair.a.qp, &a, IBV_QP_STATE) == 0) {  // not all providers have it
+  const int drains = ibv_modify_qp(pair.a.qp, &a, IBV_QP_STATE) == 0;
+  HOLDS(drains || getenv("CONTRACT_DEVICE") != NULL);  // not all providers have it
+  if (drains) {
     const uint32_t slots = fill(&pair, IBV_SEND_SIGNALED);
     a.qp_state = IBV_QPS_RTS;
     EQUAL(ibv_modify_qp(pair.a.qp, &a, IBV_QP_STATE), 0);
