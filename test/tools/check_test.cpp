@@ -301,10 +301,18 @@ TEST_CASE("check: planes of a fabric: what probes of its paths have shown") {
   CHECK(checked.fault().here == "26 of 28 paths");
   CHECK(says(checked.fault(), "link p1t0-0 - p1t1-1: small ones do: set the MTU of all ports"));
   CHECK(!Report{"", "", "", "", checked.rows()}.fits());
+  fabric.full.answered = 28;
   fabric.faults = {{"link p1t0-0 - p1t1-1: 10 % of 240 probes over it lost", false, false}};
   CHECK(checked.fault().what == "small packets");
   CHECK(Report{"", "", "", "", checked.rows()}.fits());  // a warning
   fabric.faults.clear();
+  fabric.small.answered = 27;  // no part explains it
+  CHECK(says(checked.fault(), "the others gave no answer"));
+  CHECK(Report{"", "", "", "", checked.rows()}.fits());
+  fabric.small = {};
+  CHECK(says(checked.fault(), "no path leads to it"));
+  CHECK(!Report{"", "", "", "", checked.rows()}.fits());
+  fabric.small = {28, 28};
   checked.there.fabric = "4567";
   CHECK(!Report{"", "", "", "", checked.rows()}.fits());
   checked.here.kind = checked.there.kind = "rdma";

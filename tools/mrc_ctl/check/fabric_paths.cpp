@@ -57,7 +57,7 @@ std::string name_in_fabric(const Config& config) {
   try {
     const fabric::Description d = fabric::read(config.fabric);
     return fabric::find_self(d, port::local_addresses(), config.host).name;
-  } catch (const Error&) {
+  } catch (const std::exception&) {  // also of the file
     return {};
   }
 }
@@ -65,7 +65,7 @@ std::string name_in_fabric(const Config& config) {
 FabricResult probe_fabric(const Config& config, const std::string& to, Duration patience) {
   try {
     return sweep(config, to, patience);
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     FabricResult result;
     result.problem = error.what();
     return result;

@@ -169,6 +169,10 @@ Row path_row(const FabricResult& fabric, bool full) {
       row.remedy += fmt::format(": set the MTU of all ports there to {} or more",
                                 bytes_text(fabric.full_size));
   }
+  if (row.verdict == Verdict::ok && (count.answered == 0 || count.answered < count.tried)) {
+    row.verdict = count.answered == 0 ? Verdict::failed : Verdict::warning;
+    row.remedy = count.tried == 0 ? "no path leads to it" : "the others gave no answer; ask again";
+  }
   return row;
 }
 

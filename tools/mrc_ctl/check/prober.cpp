@@ -193,6 +193,10 @@ void Prober::work(std::vector<Part>& parts) {
 /// Whether packets come from there where none arrives there, so that none is answered.
 void Prober::try_back(std::vector<PlaneResult>& results, const std::vector<std::size_t>& planes) {
   std::vector<Part> parts = parts_of(planes);
+  std::erase_if(parts, [this](const Part& part) {  // these can't reach each other
+    return port::is_v4(there_.planes[part.plane].address) !=
+           port::is_v4(own_.planes[part.plane].address());
+  });
   for (Part& part : parts) {
     part.by_tcp = true;
     part.paths = all_paths_ & kPathsByTcp;
