@@ -117,8 +117,12 @@ class PieceTrials {
     if ((on_trial_ >> plane & 1) == 0) return;
     Trial& t = trials_[plane];
     if (piece == Piece::single) {
-      // An earlier one says nothing of this round: its pieces may be on their way, too.
-      if (t.pending && sent >= t.asked) t.single_answered = true;
+      // An earlier one says nothing of this round: its pieces may be on their way, too. But it was
+      // late, not lost.
+      if (t.pending && sent >= t.asked)
+        t.single_answered = true;
+      else if (t.losses > 0)
+        --t.losses;
     } else {
       t.unproved &= static_cast<std::uint8_t>(~bit(piece));
       if (t.unproved == 0) prove(plane, now);
@@ -143,7 +147,7 @@ class PieceTrials {
     std::array<std::uint8_t, 2> rounds{};  ///< in which only the single packet was answered
     std::uint8_t unproved = 0;             ///< kinds of which nothing was answered
     std::uint8_t silent_rounds = 0;        ///< in a row
-    std::uint8_t losses = 0, judged = 0;   ///< rounds without the single one, all
+    std::uint8_t losses = 0, judged = 0;   ///< from the first answer on: rounds without one, all
     bool thorough = false;                 ///< with probes of full size
     bool pending = false, single_answered = false;  ///< of the present round
   };
@@ -166,8 +170,9 @@ class PieceTrials {
     Trial& t = trials_[plane];
     const bool answered = t.single_answered;
     t.silent_rounds = answered ? std::uint8_t{0} : static_cast<std::uint8_t>(t.silent_rounds + 1);
-    if (!answered) ++t.losses;
-    bool over = t.silent_rounds >= kSilentRounds || ++t.judged >= kMostRounds;
+    if (answered || t.judged > 0) ++t.judged;  // before, the peer may not be connected yet
+    if (!answered && t.judged > 0) ++t.losses;
+    bool over = t.silent_rounds >= kSilentRounds || t.judged >= kMostRounds;
     for (const Piece piece : {Piece::equal, Piece::shorter_end}) {
       if (!answered || (t.unproved & bit(piece)) == 0) continue;
       if (++t.rounds[bit(piece) - 1u] < kRounds + kPerLoss * t.losses) continue;
