@@ -186,7 +186,7 @@ class Resolution {
     bool silent = false;     ///< on_silence() was called
   };
 
-  [[nodiscard]] Duration spread(Duration wait) noexcept;
+  [[nodiscard]] Duration retry_wait(Duration first, unsigned tries, Duration longest) noexcept;
   void send(Time now, Asked& asked);
   static void write_hello(ResolutionMessage& message, std::uint64_t nonce, Qpn own, Qpn qpn);
   [[nodiscard]] bool silent(Time now, const Asked& asked) const noexcept;

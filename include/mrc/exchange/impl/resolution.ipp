@@ -77,20 +77,21 @@ MRC_SETUP std::uint64_t Resolution::secret(std::uint64_t number) const noexcept 
   return siphash(options_.key, input) | 1;
 }
 
-/// Up to a quarter more, so that many that began together do not stay together.
-MRC_SETUP Duration Resolution::spread(Duration wait) noexcept {
+/// Doubles with each try up to `longest`, but heeds how many ask. Up to a quarter more, so that
+/// many that began together do not stay together.
+MRC_SETUP Duration Resolution::retry_wait(Duration first, unsigned tries,
+                                          Duration longest) noexcept {
+  const Duration usual = std::min(first * (1 << std::min(tries, 16u)), longest);
+  const Duration wait = std::max<Duration>(usual, detail::kResolutionInterval * asked_.size());
   return wait + Duration{spread_.below(static_cast<std::uint32_t>(wait.count() / 4))};
 }
 
 /// A hello, or the offer if there is a challenge. Due again after a while.
 MRC_SETUP void Resolution::send(Time now, Asked& asked) {
   const bool slow = asked.silent || now - asked.silent_since >= options_.patience;
-  const Duration shortest = detail::kResolutionInterval * asked_.size();
-  const Duration longest = std::max(options_.longest_retry, shortest);
-  const Duration wait = slow ? std::max(options_.slow_retry, longest)
-                             : std::clamp(options_.first_retry * (1 << std::min(asked.tries, 16u)),
-                                          shortest, longest);
-  asked.next = now + spread(wait);
+  const Duration first = slow ? options_.slow_retry : options_.first_retry;
+  const Duration longest = slow ? options_.slow_retry : options_.longest_retry;
+  asked.next = now + retry_wait(first, asked.tries, longest);
   if (out_.size() >= detail::kResolutionBacklog) return;  // counts as not tried
   ++asked.tries;
   const auto own = asked.their_nonce != 0 ? host_.find(asked.qpn) : std::nullopt;
@@ -397,11 +398,7 @@ MRC_SETUP void Resolution::on_answer(Time now, const ResolutionMessage& message,
   note_answer(now, *asked, in.header.address);
   if (in.header.info_length == 0) {
     // Not ready. It asks when it is: nobody is in a hurry.
-    const Duration wait = std::clamp<Duration>(
-        options_.longest_retry * (1 << std::min(asked->not_ready++, 16u)),
-        detail::kResolutionInterval * asked_.size(),
-        std::max<Duration>(options_.slow_retry, detail::kResolutionInterval * asked_.size()));
-    asked->next = now + spread(wait);
+    asked->next = now + retry_wait(options_.longest_retry, asked->not_ready++, options_.slow_retry);
     return;
   }
   const Qpn qpn = asked->qpn;
