@@ -255,15 +255,17 @@ TEST_CASE("verbs transfer: ibv_start_poll() locks the queue, unless one thread a
     ibv_poll_cq_attr poll{};
     REQUIRE(ibv_start_poll(cq, &poll) == 0);
     CHECK(cq->wr_id == 1);
-    std::atomic<bool> done{false};
+    std::atomic<bool> begun{false}, done{false};
     std::uint64_t taken = 0;
     std::thread other([&] {
       ibv_poll_cq_attr own{};
+      begun = true;
       CHECK(ibv_start_poll(cq, &own) == 0);
       taken = cq->wr_id;
       ibv_end_poll(cq);
       done = true;
     });
+    REQUIRE(eventually([&] { return begun.load(); }));
     if (flags != 0) {  // the program has promised that there is no such thread: nothing keeps it
       CHECK(eventually([&] { return done.load(); }));
     } else {
