@@ -21,15 +21,6 @@ Single::Setup two_planes() {
   s.attributes.timeout = 24;
   return s;
 }
-/// The answer to an endpoint request.
-wire::EndpointResponsePacket answer(const Sent& request) {
-  const auto& p = request.as<wire::EndpointRequestPacket>();
-  wire::EndpointResponsePacket a{
-      wire::Bth::make(Opcode::endpoint_response, kEndpointQpn, p.bth.psn()), {}};
-  a.eeth.set_op(p.erth.op());
-  a.eeth.set_tx_timestamp(p.erth.tx_timestamp());
-  return a;
-}
 wire::EndpointRequestPacket request(EndpointOp op, std::uint16_t id, PlaneMask mask = 0) {
   wire::EndpointRequestPacket r{wire::Bth::make(Opcode::endpoint_request, kEndpointQpn, Psn{id}),
                                 {}};
@@ -38,13 +29,6 @@ wire::EndpointRequestPacket request(EndpointOp op, std::uint16_t id, PlaneMask m
   r.erth.set_port_status_mask(mask);
   r.erth.set_tx_timestamp(0x4711);
   return r;
-}
-/// The requests of one kind.
-SentList requests(const SentList& list, EndpointOp op) {
-  SentList found = only(list, Opcode::endpoint_request);
-  std::erase_if(
-      found, [op](const Sent& p) { return p.as<wire::EndpointRequestPacket>().erth.op() != op; });
-  return found;
 }
 /// The planes that a message of eight packets takes.
 PlaneMask planes_used(Single& s) {
@@ -66,7 +50,7 @@ TEST_CASE("endpoint: EV probes revive a bad path after three answers [C-9] [O-6]
   for (unsigned i = 0; i < 3; ++i) {
     CHECK(health() == path::Health::assumed_bad);
     const Duration interval = 4 * s.peer_state().congestion.base_rtt();
-    const SentList probes = requests(s.advance(interval), EndpointOp::ev_probe);
+    const SentList probes = endpoint_requests(s.advance(interval), EndpointOp::ev_probe);
     REQUIRE(probes.size() == 1);
     const auto& p = probes[0].as<wire::EndpointRequestPacket>();
     CHECK(probes[0].when == marked + (i + 1) * interval);
@@ -78,17 +62,17 @@ TEST_CASE("endpoint: EV probes revive a bad path after three answers [C-9] [O-6]
     CHECK(p.erth.port_status_mask() == 0);
     // An answer with another number or time stamp is none. Implementations disagree where the
     // operation stands [C-3], so it does not matter.
-    auto a = answer(probes[0]);
+    auto a = endpoint_answer(probes[0]);
     a.bth.set_psn(p.bth.psn() + 1);
     s.receive_control(a);
-    a = answer(probes[0]);
+    a = endpoint_answer(probes[0]);
     a.eeth.set_tx_timestamp(static_cast<std::uint16_t>(p.erth.tx_timestamp() + 1));
     s.receive_control(a);
     CHECK(s.engine.stats().ev_probe_answers == i);
-    a = answer(probes[0]);
+    a = endpoint_answer(probes[0]);
     a.eeth.set_op(EndpointOp::port_status);
-    s.receive_control(a, 1);               // over any path ...
-    s.receive_control(answer(probes[0]));  // ... and once
+    s.receive_control(a, 1);                        // over any path ...
+    s.receive_control(endpoint_answer(probes[0]));  // ... and once
     CHECK(s.engine.stats().ev_probe_answers == i + 1);
   }
   CHECK(health() == path::Health::good);
@@ -186,11 +170,11 @@ TEST_CASE("endpoint: a peer's port status takes its planes out and brings them b
   s.receive_control(tagged(request(EndpointOp::port_status, 8, 0b11)));
   for (int i = 0; i < 3; ++i) {
     CHECK(planes_used(s) == 0b01);
-    const SentList probes = requests(s.advance(50us), EndpointOp::ev_probe);
+    const SentList probes = endpoint_requests(s.advance(50us), EndpointOp::ev_probe);
     REQUIRE(probes.size() == 1);
     CHECK(probes[0].plane == 1);
     CHECK(theirs.is_in(probes[0].as<wire::EndpointRequestPacket>().bth));
-    s.receive_control(tagged(answer(probes[0])));
+    s.receive_control(tagged(endpoint_answer(probes[0])));
   }
   CHECK(planes_used(s) == 0b11);
 }
@@ -198,7 +182,7 @@ TEST_CASE("endpoint: a peer's port status takes its planes out and brings them b
 TEST_CASE("endpoint: a port status that anybody can have sent is a hint") {
   Single s(two_planes());
   const auto probe = [&]() -> std::optional<Sent> {
-    const SentList probes = requests(s.advance(50us), EndpointOp::ev_probe);
+    const SentList probes = endpoint_requests(s.advance(50us), EndpointOp::ev_probe);
     if (probes.empty()) return std::nullopt;
     CHECK(probes[0].plane == 1);
     return probes[0];
@@ -209,22 +193,23 @@ TEST_CASE("endpoint: a port status that anybody can have sent is a hint") {
     CHECK(planes_used(s) == 0b11);
     const auto sent = probe();
     REQUIRE(sent);
-    s.receive_control(answer(*sent), 1);
+    s.receive_control(endpoint_answer(*sent), 1);
   }
   CHECK_FALSE(probe());
   CHECK(planes_used(s) == 0b11);
   // Hints in between change nothing; a plane that stays silent is left alone.
   s.receive_control(request(EndpointOp::port_status, 9, 0b01));
-  const SentList silent = requests(s.advance(5ms), EndpointOp::ev_probe);
+  const SentList silent = endpoint_requests(s.advance(5ms), EndpointOp::ev_probe);
   CHECK(silent.size() >= 3);
   CHECK(planes_used(s) == 0b01);
   // Whatever the number of the hint is, the plane comes back by its answers alone.
   s.receive_control(request(EndpointOp::port_status, 3, 0b11));
   CHECK(planes_used(s) == 0b01);
   for (int i = 0; i < 3; ++i) {
-    const SentList probes = requests(s.advance(i == 0 ? 100ms : 50us), EndpointOp::ev_probe);
+    const SentList probes =
+        endpoint_requests(s.advance(i == 0 ? 100ms : 50us), EndpointOp::ev_probe);
     REQUIRE_FALSE(probes.empty());
-    s.receive_control(answer(probes.back()), 1);
+    s.receive_control(endpoint_answer(probes.back()), 1);
   }
   CHECK(planes_used(s) == 0b11);
 }
@@ -256,7 +241,7 @@ TEST_CASE("endpoint: the own port status is told over the ports that are up unti
     Single s(two_planes());
     s.engine.set_plane_up(s.now, 0, false);
     const Time start = s.now;
-    const SentList out = requests(s.advance(2500us), EndpointOp::port_status);
+    const SentList out = endpoint_requests(s.advance(2500us), EndpointOp::port_status);
     REQUIRE(out.size() == 2);
     CHECK(out[0].when == start);
     CHECK(out[1].when == start + 2ms);
@@ -265,25 +250,26 @@ TEST_CASE("endpoint: the own port status is told over the ports that are up unti
       CHECK(p.as<wire::EndpointRequestPacket>().erth.port_status_mask() == ~plane_bit(0));
     }
     CHECK(planes_used(s) == 0b10);
-    if (answered) s.receive_control(answer(out[1]), 1);
-    CHECK(requests(s.advance(10s), EndpointOp::port_status).size() == (answered ? 0 : 8));  // ten
+    if (answered) s.receive_control(endpoint_answer(out[1]), 1);
+    CHECK(endpoint_requests(s.advance(10s), EndpointOp::port_status).size() ==
+          (answered ? 0 : 8));  // ten
   }
 }
 
 TEST_CASE("endpoint: an answer to an older port status does not stand for the present one") {
   Single s(two_planes());
   s.engine.set_plane_up(s.now, 0, false);
-  SentList out = requests(s.advance(0ns), EndpointOp::port_status);
+  SentList out = endpoint_requests(s.advance(0ns), EndpointOp::port_status);
   REQUIRE(out.size() == 1);
   CHECK(out[0].as<wire::EndpointRequestPacket>().erth.port_status_mask() == ~plane_bit(0));
   s.now += 10us;
   s.engine.set_plane_up(s.now, 0, true);
-  s.receive_control(answer(out[0]), 1);  // taken before the timer that sends the new one
-  out = requests(s.advance(0ns), EndpointOp::port_status);
+  s.receive_control(endpoint_answer(out[0]), 1);  // taken before the timer that sends the new one
+  out = endpoint_requests(s.advance(0ns), EndpointOp::port_status);
   REQUIRE(out.size() == 1);
   CHECK(out[0].as<wire::EndpointRequestPacket>().erth.port_status_mask() == ~PlaneMask{0});
-  s.receive_control(answer(out[0]), 1);
-  CHECK(requests(s.advance(10s), EndpointOp::port_status).empty());
+  s.receive_control(endpoint_answer(out[0]), 1);
+  CHECK(endpoint_requests(s.advance(10s), EndpointOp::port_status).empty());
 }
 
 TEST_CASE("endpoint: a host that only receives probes for reverse paths, planes in turn [O-18]") {
@@ -297,14 +283,15 @@ TEST_CASE("endpoint: a host that only receives probes for reverse paths, planes 
   };
   arrive();
   const Time start = s.now;
-  SentList probes = requests(s.advance(1500us), EndpointOp::ev_probe);
+  SentList probes = endpoint_requests(s.advance(1500us), EndpointOp::ev_probe);
   arrive();
-  for (const Sent& probe : requests(s.advance(1s), EndpointOp::ev_probe)) probes.push_back(probe);
+  for (const Sent& probe : endpoint_requests(s.advance(1s), EndpointOp::ev_probe))
+    probes.push_back(probe);
   REQUIRE(probes.size() == 2);
   CHECK(probes[0].when == start + 1ms);  // the floor; an idle round trip would be 12 us
   CHECK(probes[1].when == start + 2ms);
   CHECK(probes[0].plane != probes[1].plane);
-  for (const Sent& probe : probes) s.receive_control(answer(probe), probe.plane);
+  for (const Sent& probe : probes) s.receive_control(endpoint_answer(probe), probe.plane);
   // Now answers take just these paths, each in the plane of what it answers.
   d.ack_request = true;
   for (; d.n < 12; ++d.n) {
@@ -316,7 +303,7 @@ TEST_CASE("endpoint: a host that only receives probes for reverse paths, planes 
   }
   // Silence: no more probes.
   (void)s.advance(1s);
-  CHECK(requests(s.advance(10s), EndpointOp::ev_probe).empty());
+  CHECK(endpoint_requests(s.advance(10s), EndpointOp::ev_probe).empty());
 }
 
 TEST_CASE("endpoint: QPNs 0, 1 and 2 are never handed out") {

@@ -14,20 +14,7 @@ using namespace std::chrono_literals;
 namespace idle_probes_test {
 
 SentList ev_probes(const SentList& list) {
-  SentList found = only(list, wire::Opcode::endpoint_request);
-  std::erase_if(found, [](const Sent& p) {
-    return p.as<wire::EndpointRequestPacket>().erth.op() != wire::EndpointOp::ev_probe;
-  });
-  return found;
-}
-
-wire::EndpointResponsePacket answer(const Sent& probe) {
-  const auto& p = probe.as<wire::EndpointRequestPacket>();
-  wire::EndpointResponsePacket a{
-      wire::Bth::make(wire::Opcode::endpoint_response, kEndpointQpn, p.bth.psn()), {}};
-  a.eeth.set_op(wire::EndpointOp::ev_probe);
-  a.eeth.set_tx_timestamp(p.erth.tx_timestamp());
-  return a;
+  return endpoint_requests(list, wire::EndpointOp::ev_probe);
 }
 
 /// A host in two planes that receives and sends no data.
@@ -49,7 +36,7 @@ struct Receiver {
       }
       for (const Sent& probe : ev_probes(single.advance(500us))) {
         ++probes[probe.plane];
-        single.receive_control(answer(probe), probe.plane);
+        single.receive_control(endpoint_answer(probe), probe.plane);
       }
     }
     return probes;
@@ -95,7 +82,8 @@ TEST_CASE("idle probes: what comes again has all reverse paths tested, once") {
   CHECK(host.receive_for(20ms) == std::map<Plane, unsigned>{{0, 4}, {1, 4}});
 }
 
-TEST_CASE("idle probes: peers without data share a rate, and data lifts the limit") {
+TEST_CASE(
+    "idle probes: a peer without data is probed at a limited rate, and data lifts the limit") {
   Single::Setup setup;
   setup.options.idle_probes = 20;
   Single s(setup);

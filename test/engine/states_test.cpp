@@ -294,12 +294,7 @@ TEST_CASE("stale: what waits for a peer does not outlive it") {
   s.setup.planes = s.setup.paths = 1;
   REQUIRE(s.add_peer() == s.peer);
   CHECK(s.transmit().empty());
-  for (const Sent& request : first) {
-    wire::EndpointResponsePacket answer{
-        wire::Bth::make(Opcode::endpoint_response, kEndpointQpn, request.psn()), {}};
-    answer.eeth.set_op(request.as<wire::EndpointRequestPacket>().erth.op());
-    s.receive_control(answer);
-  }
+  for (const Sent& request : first) s.receive_control(endpoint_answer(request));
   CHECK(s.engine.stats().drops.stale == first.size());
 }
 

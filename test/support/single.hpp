@@ -50,6 +50,22 @@ using SentList = std::vector<Sent>;
     if (s.opcode() == opcode) found.push_back(s);
   return found;
 }
+/// The endpoint requests of one kind.
+[[nodiscard]] inline SentList endpoint_requests(const SentList& list, wire::EndpointOp op) {
+  SentList found = only(list, wire::Opcode::endpoint_request);
+  std::erase_if(
+      found, [op](const Sent& p) { return p.as<wire::EndpointRequestPacket>().erth.op() != op; });
+  return found;
+}
+/// The answer to an endpoint request.
+[[nodiscard]] inline wire::EndpointResponsePacket endpoint_answer(const Sent& request) {
+  const auto& p = request.as<wire::EndpointRequestPacket>();
+  wire::EndpointResponsePacket a{
+      wire::Bth::make(wire::Opcode::endpoint_response, kEndpointQpn, p.bth.psn()), {}};
+  a.eeth.set_op(p.erth.op());
+  a.eeth.set_tx_timestamp(p.erth.tx_timestamp());
+  return a;
+}
 [[nodiscard]] inline SentList data_of(const SentList& list) {
   SentList found;
   for (const Sent& s : list)
