@@ -183,10 +183,7 @@ udp() {
     fi
   done
 }
-ip -n "$a" link add tcp0 type veth peer name tcp0 netns "$b"
-ip -n "$a" addr add 10.8.0.1/24 dev tcp0
-ip -n "$b" addr add 10.8.0.2/24 dev tcp0
-for ns in "$a" "$b"; do ip -n "$ns" link set tcp0 up; done
+control_link
 server=10.8.0.2
 listen 10.9.0.2,10.9.1.2
 udp block "$a" 2

@@ -6,10 +6,7 @@
 need_program "$mrc_perf"
 unset MRC_UDP_PORT  # nobody else is in these networks
 two_hosts 1
-ip -n "$a" link add control type veth peer name control netns "$b"
-ip -n "$a" addr add 10.8.0.1/24 dev control
-ip -n "$b" addr add 10.8.0.2/24 dev control
-for n in "$a" "$b"; do ip -n "$n" link set control up; done
+control_link
 
 both() {  # both NAME SERVER_OPTION...: a server and a client
   name=$1

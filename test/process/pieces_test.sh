@@ -10,7 +10,6 @@ if sanitized "$mrc_perf"; then skip 'sanitizers do not go with preloaded librari
 cc -shared -fPIC "$source_dir/test/process/lose_pieces.c" -o "$work/lose_pieces.so" -ldl
 unset MRC_UDP_PORT  # nobody else is in these networks
 two_hosts 2
-at() { ip netns exec "$@"; }  # at NAMESPACE COMMAND...
 warning='bursts that the kernel or the NIC cuts into packets'
 
 # run NAME WHAT_A WHAT_B [OPTION...]: mrc_perf from a to b, which lose so much
