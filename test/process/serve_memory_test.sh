@@ -7,7 +7,7 @@ need_program "$mrc_ctl"
 
 cd "$work"
 mkdir sockets
-need_serve "$mrc_ctl"
+need_serve
 
 memory() {  # memory FIELD: of the server, in KiB
   awk -v field="$1:" '$1 == field { print $2 }' "/proc/$pid/status"
@@ -148,3 +148,4 @@ is_told null
 watch 'many fields' "${peers[6]}"
 is_told null
 watch 'all of these' "$(IFS=, && echo "${peers[*]}")"
+is_told 'longer than 585 KiB'  # of seven, an even share of 4 MiB
