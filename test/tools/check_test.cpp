@@ -447,6 +447,9 @@ TEST_CASE("check: answers go to nobody else, and are never more than what has co
          asked->head.round == 9 && asked->head.asking == 1 && asked->head.path == 3));
   CHECK(!session.on_asked(9, good_host(1).planes.size(), 3));
   CHECK(!session.on_asked(9, 1, kMostPaths));
+  unsigned more = 0;
+  for (int i = 0; i < 5000; ++i) more += session.on_asked(9, 1, 3).has_value();
+  CHECK(more == 4095);  // nobody has shown that it receives there
 
   session.on_failure(1, 1, ENETUNREACH);
   CHECK(session.report(1)["failed"] == Json::array({Json::array({1, 1, ENETUNREACH})}));
