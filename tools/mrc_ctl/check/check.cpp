@@ -55,9 +55,7 @@ Report check_host(OwnHost& own, const std::string& at, Duration patience) {
   const Json answer =
       client.ask({{"check", kCheckProtocol}, {"request", "facts"}, {"facts", to_json(own.facts)}});
   HostFacts there = facts_from(answer.value("facts", Json()));
-  const auto token =
-      token_from(answer.value("token", Json()).is_string() ? answer["token"].get<std::string>()
-                                                           : std::string());
+  const auto token = token_from(ctl_tool::text_in(answer, "token"));
   if (!token)
     throw NoAnswer(at +
                    ": field token is missing; what listens there is no `mrc_ctl check --listen`");

@@ -115,8 +115,12 @@ Json CheckListener::answer(Client& client, const Json& request) {
         fmt::format("this is `mrc_ctl check --listen` of OpenMRC {}, which speaks "
                     "version {} of its protocol; use the same release on both hosts",
                     own_.facts.version, kCheckProtocol));
-  const std::string what =
-      request.value("request", Json()).is_string() ? request["request"].get<std::string>() : "";
+  const std::string what = ctl_tool::text_in(request, "request");
+  const auto number = [&request](const char* name) {
+    return control::has_field(request, name, &Json::is_number_unsigned)
+               ? request[name].get<std::uint64_t>()
+               : UINT64_MAX;
+  };
   if (what == "facts") {
     HostFacts other = facts_from(request.value("facts", Json()));
     refresh(own_);
@@ -132,15 +136,11 @@ Json CheckListener::answer(Client& client, const Json& request) {
   if (what == "clock") return {{"ok", true}, {"time", wall_clock()}};
   if (what == "arrived" && client.session) {
     for (std::size_t plane = 0; plane < own_.planes.size(); ++plane) take_probes(plane);
-    const Json round = request.value("round", Json());
-    if (!round.is_number_unsigned() || round > UINT16_MAX) return refusal("field round is missing");
-    return client.session->report(round.get<std::uint16_t>());
+    const std::uint64_t round = number("round");
+    if (round > UINT16_MAX) return refusal("field round is missing");
+    return client.session->report(static_cast<std::uint16_t>(round));
   }
   if (what == "send" && client.session) {
-    const auto number = [&](const char* name) {
-      const Json value = request.value(name, Json());
-      return value.is_number_unsigned() ? value.get<std::uint64_t>() : UINT64_MAX;
-    };
     const std::uint64_t round = number("round"), plane = number("plane"), path = number("path");
     if (round > UINT16_MAX || plane >= own_.planes.size())
       return refusal("fields round and plane are missing");

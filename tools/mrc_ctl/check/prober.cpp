@@ -150,9 +150,7 @@ void Prober::take_report(std::vector<Part>& parts) {
   const Json answer =
       client_.ask({{"check", kCheckProtocol}, {"request", "arrived"}, {"round", round_}});
   const auto rows = [&](const char* name, auto&& fn) {
-    const auto list = answer.find(name);
-    if (list == answer.end() || !list->is_array()) return;
-    for (const Json& row : *list) {
+    for (const Json& row : ctl_tool::list_in(answer, name)) {
       if (!row.is_array() || row.size() != 3 ||
           !std::all_of(row.begin(), row.end(),
                        [](const Json& n) { return n.is_number_unsigned(); }))
