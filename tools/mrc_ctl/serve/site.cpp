@@ -103,8 +103,7 @@ HttpResponse Site::get(const HttpRequest& request) {
     return {200, file->type, std::string(file->content), {}};
   if (!answers_.try_acquire_for(kWaitForReaders))
     return refusal(503, "too many readers are slow; try again");
-  const std::shared_ptr<void> held(
-      &answers_, [](void* answers) { static_cast<Answers*>(answers)->release(); });
+  const std::shared_ptr<Answers> held(&answers_, [](Answers* answers) { answers->release(); });
   HttpResponse response = get_data(request);
   response.held = held;
   return response;
