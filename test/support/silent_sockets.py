@@ -22,10 +22,10 @@ ODD = {"ok": True, "serial": "x", "unknown_rules": 7, "denied": 7, "host": 7, "p
        "events": [7, None, {"event": 3, "time": "x", "ev": -1, "plane": []}], "newest": "x"}
 
 
-def answers(client, endless, delay, fabric):  # to what has come; None: the end
+def answers(client, endless, delay, fabric):  # to what has come; False: the end
     data = client.recv(65536)
     if not data:
-        return None
+        return False
     for line in data.splitlines():
         time.sleep(delay)
         request = json.loads(line)
@@ -67,8 +67,8 @@ def main():
                 try:
                     open_still = answers(key.fileobj, *odd)
                 except OSError:
-                    open_still = None
-                if open_still is None:
+                    open_still = False
+                if not open_still:
                     selector.unregister(key.fileobj)
                     key.fileobj.close()
                 continue
