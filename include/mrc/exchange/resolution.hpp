@@ -117,8 +117,8 @@ struct ResolutionOptions {
 /// A's nonce is random. B's is a keyed hash of A's nonce, address and queue pairs, so B proves that
 /// A receives at its address before it stores anything, and no message is answered by a larger one.
 /// Lost messages are sent again; B answers "not ready" until its own queue pair has A as its
-/// destination, and then asks A as well, so it does not matter who is first, and A, once told so,
-/// asks it a few times a second only.
+/// destination, and then asks A as well, so it does not matter who is first. A, once told so, asks
+/// less and less often, in the end once in ResolutionOptions::slow_retry.
 ///
 /// Methods: inputs start(), stop(), on_message(), on_time(); outputs poll_message(),
 /// next_deadline(), and the calls of ResolutionHost. Set-up path: allocates, and never throws

@@ -22,7 +22,7 @@ namespace mrc::inline v0_1::path {
 struct ReverseSetOptions {
   /// Shortest interval between probes; the interval is max(RTT, this).
   Duration probe_floor = std::chrono::milliseconds{1};
-  /// Consecutive unanswered probes of a plane after which its reverse path is dropped.
+  /// Consecutive unanswered probes of a plane after which its reverse paths are dropped.
   std::uint8_t max_unanswered = 8;
   /// How long a plane is not probed after a reverse path of it was confirmed.
   Duration confirmed = std::chrono::milliseconds{100};
@@ -34,8 +34,8 @@ struct ReverseSetOptions {
 /// planes alternate. Once a plane has enough paths, or eight probes have looked for more, it is
 /// left alone for a while after each confirmation. When the peer repeats itself, the paths are
 /// tested again, one by one. A path that is tested is not used until the answer, except the last
-/// one of a plane, which is dropped after max_unanswered. No probes without incoming traffic, nor
-/// after it has ended.
+/// one of a plane; after max_unanswered all of a plane are dropped. No probes without incoming
+/// traffic, nor after it has ended.
 ///
 /// One per destination, beside its PathSet, which is passed as an argument (always the same one).
 /// Allocates in the constructor only. A few nanoseconds per call. One thread at a time.
@@ -218,7 +218,8 @@ class ReverseSet {
     of_[plane].paths.keep(Fits{plane, paths});
     if (of_[plane].paths.empty()) known_ &= ~plane_bit(plane);
   }
-  /// Of these planes, those of which enough paths are known, and one was confirmed lately.
+  /// Of these planes, those of which one path was confirmed lately and none is to be tested; enough
+  /// are known, or enough probes have looked for more.
   [[nodiscard]] PlaneMask settled(Time now, PlaneMask planes, const PathSet& paths) noexcept {
     PlaneMask found = 0;
     for (PlaneMask m = planes & known_; m != 0; m &= m - 1) {

@@ -214,7 +214,7 @@ MRC_SETUP void Rounds::look_for_quota(Time now) noexcept try {
             " ms, since control group " + throttled->group.string() +
             " has used up its processor time; packets wait meanwhile: raise its quota (cpu.max, or "
             "cpu.cfs_quota_us), or give it whole processors");
-} catch (const std::exception&) {  // out of memory: it is looked at again
+} catch (const std::exception&) {  // out of memory: it is looked at again, or nobody tells
 }
 
 /// Tells the engine of planes that came or went; receive() has refreshed the ports' link states.
