@@ -18,6 +18,8 @@ namespace mrc::inline v0_1::port {
 struct Way {
   /// Next hops that are looked at, most.
   static constexpr std::size_t kMost = 8;
+  /// The loopback interface's index, in every network namespace.
+  static constexpr std::uint32_t kLoopback = 1;
 
   /// Indices of the next hops' interfaces, then 0. None at all: unknown, or `none`. That of the
   /// loopback interface if the other address is one of this host, too.

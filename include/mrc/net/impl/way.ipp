@@ -48,7 +48,6 @@ void for_each_hop(Bytes route, Visit visit) {
 /// The route itself, with all of its next hops; by the interface `index` alone if that is not 0.
 [[nodiscard]] MRC_SETUP Way find_route(const IpAddress& source, const IpAddress& destination,
                                        std::uint32_t index) noexcept {
-  constexpr std::uint32_t kLoopback = 1;  // in every network namespace
   const bool v4 = is_v4(destination);
   const std::size_t skip = v4 ? 12 : 0, size = destination.size() - skip;
   // For IPv6 the interface is a mere preference where a source is given.
@@ -69,7 +68,7 @@ void for_each_hop(Bytes route, Visit visit) {
   const unsigned type = error == 0 ? request.header<rtmsg>().rtm_type : 0;
   way.none = error == 0 ? type != RTN_LOCAL && type != RTN_UNICAST
                         : error == ENETUNREACH || error == EHOSTUNREACH;
-  if (type == RTN_LOCAL) way.interfaces = {kLoopback};
+  if (type == RTN_LOCAL) way.interfaces = {Way::kLoopback};
   if (type != RTN_UNICAST) return way;
   std::size_t n = 0;
   for_each_hop(request.attributes(sizeof route), [&](std::uint32_t hop, bool) {

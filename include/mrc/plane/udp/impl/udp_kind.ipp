@@ -242,16 +242,16 @@ class UdpKind final : public PlaneKind {
         port::is_loopback(from) || !in_subnet(own_[plane], peer))
       return;
     const std::uint32_t by = port::find_way(link, from, peer).interfaces[0];
-    constexpr std::uint32_t kLoopback = 1;
-    if (by == 0 || by == kLoopback ||
+    if (by == 0 || by == port::Way::kLoopback ||
         (looked_at_.fetch_or(plane_bit(plane)) & plane_bit(plane)) != 0)
       return;
+    if (by == link.index) return;
     for (std::size_t k = 0; k < links_.size(); ++k) {
-      if (k == plane || links_[k].index != by || by == link.index) continue;
+      if (links_[k].index != by) continue;
       looked_at_ = ~PlaneMask{0};  // one line
       log_->warn("planes " + std::to_string(k) + " and " + std::to_string(plane) +
-                 " share a link: packets from " + port::format_ip(from) + " to " +
-                 port::format_ip(peer) + " leave by " + links_[k].name +
+                 " share a link: packets from " + port::format_local({from, link.name}) + " to " +
+                 port::format_local({peer, link.name}) + " leave by " + links_[k].name +
                  ", since no route leads by " + link.name);
       return;
     }
