@@ -127,16 +127,18 @@ MRC_DECL void PacketPort::find_next_hop(PacketPeer& peer) noexcept {
 MRC_DECL std::string PacketPort::await_route(const PeerRoute& to, Duration patience) const {
   const Route& route = to.as<Route>();
   std::uint32_t index = std::atomic_ref(known_).load();
+  std::string interface = options_.interface;
   std::array<char, IF_NAMESIZE> name{};
-  if (index == 0 || if_indextoname(index, name.data()) == nullptr)
-    index = if_nametoindex(options_.interface.c_str());
+  if (index != 0 && if_indextoname(index, name.data()) != nullptr)
+    interface = name.data();
+  else
+    index = if_nametoindex(interface.c_str());
   if (options_.next_hop || index == 0) return {};
   const IpAddress& target = detail::first_target(route);
   const auto lost = [&](const std::string& why) {
     return why + "; packets to " + format_ip(route.address.ip) + " are lost until ";
   };
-  const std::string by =
-      " by interface " + (name[0] != 0 ? std::string(name.data()) : options_.interface);
+  const std::string by = " by interface " + interface;
   const auto gateway = find_gateway(index, target);
   if (!gateway)
     return lost("no route to " + format_ip(target) + by + " (" +
