@@ -113,16 +113,18 @@ void ConnectedTransport::to_rtr(const ibv_qp_attr& a) {
   queue_pair_->modify(change);
 }
 
+namespace {
+
 /// When a queue pair gives up a silent peer, with so many retries that double.
-mrc::Duration give_up_time(const mrc::RtsAttributes& rts, unsigned retries, unsigned longest) {
+mrc::Duration give_up_time(const mrc::RtsAttributes& rts, unsigned retries,
+                           unsigned longest = mrc::reliability::kMaxTimeoutExponent) {
   return mrc::reliability::give_up_time({*rts.timeout, *rts.retry_linear, retries, longest},
                                         mrc::Duration(0));
 }
 
-/// As late as this, and no later.
+/// As many retries that double as end by then.
 void lengthen_within(mrc::RtsAttributes& rts, mrc::Duration most) {
-  constexpr unsigned longest = mrc::reliability::kMaxTimeoutExponent;
-  while (give_up_time(rts, *rts.retry_exponential + 1u, longest) <= most) ++*rts.retry_exponential;
+  while (give_up_time(rts, *rts.retry_exponential + 1u) <= most) ++*rts.retry_exponential;
 }
 
 /// As late as this, or later. Timeouts that double end at a second if that will do, so that a peer
@@ -139,11 +141,13 @@ void lengthen(mrc::RtsAttributes& rts, mrc::Duration at_least) {
   }
 }
 
+}  // namespace
+
 /// Verbs counts time in 4.096 us x 2^n, the device in 1.024 us x 2^n. 0 is for ever. The
 /// specification allows timeouts to be noticed up to four times as late (IBTA 1.4, 9.7.6.1.3). Of
 /// that, short ones get what a peer may need that shares its processors and does not run.
 void ConnectedTransport::to_rts(const ibv_qp_attr& a) {
-  constexpr std::uint8_t kMostTimeout = 24, kForEver = 25;
+  using namespace mrc::reliability;
   constexpr int kMostLateness = 4;
   constexpr mrc::Duration kStoppedPeer = std::chrono::seconds(2);
   mrc::QpChange change;
@@ -151,12 +155,12 @@ void ConnectedTransport::to_rts(const ibv_qp_attr& a) {
   change.rts.send_psn = mrc::Psn{a.sq_psn};
   if (operations_ == Operations::all) {
     change.rts.retry_linear = a.retry_cnt;
-    change.rts.retry_exponential = a.timeout == 0 ? kForEver : std::uint8_t{0};
+    change.rts.retry_exponential = static_cast<std::uint8_t>(a.timeout == 0 ? kRetryForever : 0u);
     change.rts.max_rd_atomic = a.max_rd_atomic;
     change.rts.rnr_retry = a.rnr_retry;
     if (a.timeout != 0) {
-      change.rts.timeout = static_cast<std::uint8_t>(std::min<int>(a.timeout + 2, kMostTimeout));
-      const mrc::Duration own = give_up_time(change.rts, 0, kMostTimeout);
+      change.rts.timeout = static_cast<std::uint8_t>(std::min(a.timeout + 2u, kMaxTimeoutExponent));
+      const mrc::Duration own = give_up_time(change.rts, 0);
       lengthen_within(change.rts, std::min(kMostLateness * own, std::max(own, kStoppedPeer)));
       if (min_timeout_ > mrc::Duration(0)) lengthen(change.rts, min_timeout_);
     }
