@@ -28,8 +28,8 @@ port::IpAddress address_in(const nlohmann::json& json, const char* name) {
 
 /// Does `other` see that side at another address than its own, which is that of a plane as well?
 bool differs(const Side& side, const Side& other) {
-  constexpr port::IpAddress kUnknown{};
-  return side.plane && side.own != kUnknown && other.remote != kUnknown && side.own != other.remote;
+  return side.plane && !port::is_unspecified(side.own) && !port::is_unspecified(other.remote) &&
+         side.own != other.remote;
 }
 
 }  // namespace

@@ -144,8 +144,8 @@ void Session::connect(bool server) {
             fmt::format("can't post receive {} of queue pair {}: {}", i, q, mrc::to_string(error)));
     }
   }
-  // Nothing may be sent before the other side is ready.
   Side here = side_of(control_.channel().fd(), device_.plane_names());
+  // Nothing may be sent before the other side is ready.
   if (!server) control_.send({{"op", "connected"}, {"side", to_json(here)}});
   const Time end = monotonic_now() + kUnheard;
   const auto ready = control_.wait("connected", kSetUpTime);
