@@ -41,12 +41,9 @@ TEST_CASE("verbs domains: a parent domain stands for its protection domain") {
   }
   {
     ibv_cq_init_attr_ex queue{};
-    queue.cqe = 16;
-    queue.wc_flags = IBV_WC_STANDARD_FLAGS;
     queue.comp_mask = IBV_CQ_INIT_ATTR_MASK_PD;
     queue.parent_domain = parent;
-    ibv_cq_ex* cq = ibv_create_cq_ex(program.context, &queue);
-    REQUIRE(cq != nullptr);
+    ibv_cq_ex* cq = make_cq_ex(program.context, 16, queue);
     CHECK(ibv_dealloc_pd(parent) == EBUSY);
     CHECK(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)) == 0);
   }

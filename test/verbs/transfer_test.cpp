@@ -153,11 +153,7 @@ TEST_CASE("verbs transfer: a full queue says ENOMEM, and takes more later") {
 TEST_CASE("verbs transfer: requests put together piece by piece, completions read field by field") {
   Program program;
   Memory from(program), to(program);
-  ibv_cq_init_attr_ex cq_wanted{};
-  cq_wanted.cqe = 64;
-  cq_wanted.wc_flags = IBV_WC_STANDARD_FLAGS;
-  ibv_cq_ex* cq = ibv_create_cq_ex(program.context, &cq_wanted);
-  REQUIRE(cq != nullptr);
+  ibv_cq_ex* cq = make_cq_ex(program.context, 64);
   ibv_qp_init_attr_ex wanted{};
   wanted.send_cq = wanted.recv_cq = ibv_cq_ex_to_cq(cq);
   wanted.qp_type = IBV_QPT_RC;
@@ -239,12 +235,9 @@ TEST_CASE("verbs transfer: ibv_start_poll() locks the queue, unless one thread a
   for (const std::uint32_t flags : {0u, std::uint32_t{IBV_CREATE_CQ_ATTR_SINGLE_THREADED}}) {
     CAPTURE(flags);
     ibv_cq_init_attr_ex wanted{};
-    wanted.cqe = 4;
-    wanted.wc_flags = IBV_WC_STANDARD_FLAGS;
     wanted.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
     wanted.flags = flags;
-    ibv_cq_ex* cq = ibv_create_cq_ex(program.context, &wanted);
-    REQUIRE(cq != nullptr);
+    ibv_cq_ex* cq = make_cq_ex(program.context, 4, wanted);
     ibv_qp* qp = make_qp(program.pd, ibv_cq_ex_to_cq(cq), {1, 4, 1, 1, 0});
     ibv_qp_attr a = init_attributes();
     REQUIRE(ibv_modify_qp(qp, &a, kInitMask) == 0);

@@ -144,6 +144,15 @@ inline ibv_srq* make_srq(ibv_pd* pd, std::uint32_t receives, std::uint32_t sges 
   REQUIRE(srq != nullptr);
   return srq;
 }
+/// An extended completion queue, with what else is wanted of it.
+inline ibv_cq_ex* make_cq_ex(ibv_context* context, std::uint32_t entries,
+                             ibv_cq_init_attr_ex wanted = {}) {
+  wanted.cqe = entries;
+  wanted.wc_flags = IBV_WC_STANDARD_FLAGS;
+  ibv_cq_ex* cq = ibv_create_cq_ex(context, &wanted);
+  REQUIRE(cq != nullptr);
+  return cq;
+}
 
 /// To RTS, as far as this side is concerned. `change` alters the attributes of the last two steps.
 inline void connect_to(
