@@ -56,6 +56,8 @@ void open_host(struct host* host);
 void close_host(struct host* host);
 /// By which it reaches itself.
 struct ibv_ah_attr own_address(const struct host* host);
+/// The next asynchronous event of that kind, which must come. Others are passed over.
+struct ibv_async_event event_of(struct host* host, enum ibv_event_type type);
 
 /// A queue pair; its completion queues may be those of others, too.
 struct end {

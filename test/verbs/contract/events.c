@@ -61,18 +61,6 @@ static void one_each(void) {
   close_host(&host);
 }
 
-/// The next event of that kind, which must come. Others are passed over.
-static struct ibv_async_event event_of(struct host* host, enum ibv_event_type type) {
-  struct ibv_async_event event;
-  for (;;) {
-    struct pollfd ready = {host->context->async_fd, POLLIN, 0};
-    NEEDED(poll(&ready, 1, kLong) == 1);
-    NEEDED(ibv_get_async_event(host->context, &event) == 0);
-    if (event.event_type == type) return event;
-    ibv_ack_async_event(&event);
-  }
-}
-
 static void none_yet(void) {
   struct host host;
   open_host(&host);

@@ -75,6 +75,17 @@ struct ibv_ah_attr own_address(const struct host* host) {
       .is_global = 1, .grh = {.dgid = host->gid, .hop_limit = 1}, .dlid = host->lid, .port_num = 1};
 }
 
+struct ibv_async_event event_of(struct host* host, enum ibv_event_type type) {
+  struct ibv_async_event event;
+  for (;;) {
+    struct pollfd ready = {host->context->async_fd, POLLIN, 0};
+    NEEDED(poll(&ready, 1, (int)(kPatience * 1000)) == 1);
+    NEEDED(ibv_get_async_event(host->context, &event) == 0);
+    if (event.event_type == type) return event;
+    ibv_ack_async_event(&event);
+  }
+}
+
 struct ibv_cq* make_cq(struct host* host, uint32_t entries, struct ibv_comp_channel* channel) {
   struct ibv_cq* cq = ibv_create_cq(host->context, (int)entries, NULL, channel, 0);
   NEEDED(cq != NULL);

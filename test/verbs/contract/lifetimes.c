@@ -134,9 +134,7 @@ static void events_are_acknowledged_first(void) {
   EQUAL(ibv_get_cq_event(channel, &armed, &context), 0);
   HOLDS(armed == cq);
   to_error(&b);
-  struct ibv_async_event event;
-  EQUAL(ibv_get_async_event(host.context, &event), 0);
-  EQUAL(event.event_type, IBV_EVENT_QP_LAST_WQE_REACHED);
+  struct ibv_async_event event = event_of(&host, IBV_EVENT_QP_LAST_WQE_REACHED);
   struct destroyer of_qp = {.qp = b.qp}, of_cq = {.cq = cq};
   pthread_t thread = begin_to_destroy(&of_qp);
   ibv_ack_async_event(&event);

@@ -140,13 +140,11 @@ static void query_and_post(void) {
   NEEDED(wrong.ah != NULL);
   pthread_t thread;
   NEEDED(pthread_create(&thread, NULL, post_wrong, &wrong) == 0);
-  struct ibv_qp_attr now, again = {.qp_state = IBV_QPS_RTS};
-  struct ibv_qp_init_attr initial;
+  struct ibv_qp_attr again = {.qp_state = IBV_QPS_RTS};
   while (!wrong.over) {
-    EQUAL(ibv_query_qp(wrong.end.qp, &now, IBV_QP_STATE, &initial), 0);
-    HOLDS(now.qp_state == IBV_QPS_RTS || now.qp_state == IBV_QPS_SQE ||
-          now.qp_state == IBV_QPS_ERR);
-    if (now.qp_state == IBV_QPS_SQE) (void)ibv_modify_qp(wrong.end.qp, &again, IBV_QP_STATE);
+    const enum ibv_qp_state state = state_of(&wrong.end);
+    HOLDS(state == IBV_QPS_RTS || state == IBV_QPS_SQE || state == IBV_QPS_ERR);
+    if (state == IBV_QPS_SQE) (void)ibv_modify_qp(wrong.end.qp, &again, IBV_QP_STATE);
   }
   pthread_join(thread, NULL);
   for (uint32_t i = 0; i < wrong.posted; ++i) HOLDS(next_of(cq).status != IBV_WC_SUCCESS);
