@@ -52,26 +52,20 @@ Nic::Refused Nic::refused() const {
   return refused_;
 }
 
-/// Empty: none is known.
-std::string Nic::interface_of(std::size_t plane) const {
-  return plane < plan_.interfaces.size() ? plan_.interfaces[plane] : "";
+/// "p0 10.0.0.1"; without the interface if none is known.
+std::string Nic::place_of(std::size_t plane) const {
+  const std::string name = plane < plan_.interfaces.size() ? plan_.interfaces[plane] : "";
+  return name + (name.empty() ? "" : " ") + mrc::port::format_local({addresses_[plane], name});
 }
 
 std::string Nic::plane_text(mrc::Plane plane) const {
-  const std::string interface = interface_of(plane);
-  std::string text = "plane " + std::to_string(plane) + (interface.empty() ? "" : " ") + interface;
-  if (plane < addresses_.size())
-    text += " " + mrc::port::format_local({addresses_[plane], interface});
-  return text;
+  const std::string text = "plane " + std::to_string(plane);
+  return plane < addresses_.size() ? text + " " + place_of(plane) : text;
 }
 
 std::string Nic::text() {
   std::string planes;
-  for (std::size_t p = 0; p < addresses_.size(); ++p) {
-    const std::string name = interface_of(p);
-    planes += (p == 0 ? "" : ", ") + name + (name.empty() ? "" : " ") +
-              mrc::port::format_local({addresses_[p], name});
-  }
+  for (std::size_t p = 0; p < addresses_.size(); ++p) planes += (p == 0 ? "" : ", ") + place_of(p);
   const mrc::Config& config = device_.config();
   return facts_.name + ": " + count_text(addresses_.size(), "plane") + " (" + planes + ") x " +
          count_text(config.paths, "path") + ", " + count_text(device_.lane_count(), "lane") + ", " +

@@ -66,7 +66,7 @@ class Nic {
   [[nodiscard]] std::string text();
 
  private:
-  [[nodiscard]] std::string interface_of(std::size_t plane) const;
+  [[nodiscard]] std::string place_of(std::size_t plane) const;
 
   const Settings settings_;
   const NicPlan plan_;
