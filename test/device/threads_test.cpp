@@ -162,7 +162,20 @@ TEST_CASE(
 }
 
 TEST_CASE("a thread that waits wakes up also if there is no descriptor left to wake it") {
-  Pair pair(test_config("loopback:2"), 64 << 10);
+  const auto waits = [](Pair& pair) {
+    std::size_t got = 0;
+    std::thread waiter([&] {
+      std::array<Completion, 1> done;
+      got = pair.a.cq.wait(done, kPatience);
+    });
+    std::this_thread::sleep_for(20ms);  // most often it sleeps by then
+    const Errc posted = post_copy(pair.a, pair.a.qps[0], pair.b, 0, 64);
+    waiter.join();
+    return posted == Errc::ok && got == 1;
+  };
+  Pair with(test_config("loopback:2"), 64 << 10);
+  Pair without(test_config("loopback:2"), 64 << 10);
+  CHECK(waits(with));  // first: a sanitizer's own first look at a type takes descriptors
   const auto files = open_files();
   rlimit before{};
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
@@ -170,18 +183,10 @@ TEST_CASE("a thread that waits wakes up also if there is no descriptor left to w
   const rlimit none{static_cast<rlim_t>(lowest.fd()), before.rlim_max};
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
   const bool no_more = ::dup(0) < 0;
-  std::size_t got = 0;
-  std::thread waiter([&] {
-    std::array<Completion, 1> done;
-    got = pair.a.cq.wait(done, kPatience);
-  });
-  std::this_thread::sleep_for(20ms);  // most often it sleeps by then
-  const Errc posted = post_copy(pair.a, pair.a.qps[0], pair.b, 0, 64);
-  waiter.join();
+  const bool woken = waits(without);
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
   CHECK(no_more);
-  CHECK(posted == Errc::ok);
-  CHECK(got == 1);
+  CHECK(woken);
   CHECK(open_files() == files + 1);  // with `lowest`
 }
 
