@@ -167,7 +167,9 @@ void Connection::judge_silence() {
   }
   endpoint_->nic->peers().suspect();
   const Settings& settings = endpoint_->nic->settings();
-  if (life_ == 0 && silent_ >= kUnheard && !std::exchange(unheard_told_, true)) warn_unheard();
+  const bool unheard = life_ == 0;
+  if (unheard && silent_ >= kUnheard && !std::exchange(unheard_told_, true))
+    context_->log().warn("TCP reaches " + endpoint_->peer_text() + ", but " + why_unheard());
   if (silent_ < settings.peer_timeout) return;
   if (!endpoint_->channel.host_heard_within(std::max(settings.peer_timeout, kHostAnswers)))
     fail(Result::remote_error, "no answer for " + duration_text(silent_) +
@@ -175,26 +177,23 @@ void Connection::judge_silence() {
   else if (silent_ >= settings.outage)
     fail(Result::remote_error,
          "no answer for " + duration_text(silent_) +
-             " in any plane, although its host answers over TCP: its process is stopped, or all "
-             "planes have failed (MRC_NCCL_OUTAGE)");
+             " in any plane, although its host answers over TCP: " +
+             (unheard ? why_unheard()
+                      : "its process is stopped, or all planes have failed (MRC_NCCL_OUTAGE)"));
 }
 
-/// Nobody knows whose the packets with a wrong iCRC are.
-void Connection::warn_unheard() {
+/// Why the peer was never heard. Nobody knows whose the packets with a wrong iCRC are.
+std::string Connection::why_unheard() const {
+  const std::string none = "none of its packets of MRC arrives here";
   std::uint64_t spoilt = 0;
   for (const mrc::PlaneStats& plane : endpoint_->nic->device().stats().planes)
     spoilt += plane.rx_bad_icrc;
-  const std::string none =
-      "TCP reaches " + endpoint_->peer_text() + ", but none of its packets of MRC arrives here";
   if (spoilt > 0)
-    context_->log().warn(none + ", and " + std::to_string(spoilt) +
-                         " packets came with a wrong iCRC: probably addresses are translated "
-                         "between the hosts (NAT); planes need addresses that are routed as they "
-                         "are");
-  else
-    context_->log().warn(none + ": are UDP ports " +
-                         std::to_string(endpoint_->nic->settings().base.udp_port) +
-                         " and up open here, and addresses not translated on the way (NAT)?");
+    return none + ", and " + std::to_string(spoilt) +
+           " packets came with a wrong iCRC: probably addresses are translated between the hosts "
+           "(NAT); planes need addresses that are routed as they are";
+  return none + ": are UDP ports " + std::to_string(endpoint_->nic->settings().base.udp_port) +
+         " and up open here, and addresses not translated on the way (NAT)?";
 }
 
 /// An empty write, which only a peer that is there acknowledges.

@@ -105,11 +105,11 @@ class Connection {
   void watch_channel(mrc::Time now, mrc::Duration passed);
   void doubt(mrc::Time now, mrc::Duration passed);
   void judge_silence();
-  void warn_unheard();
   void heard() noexcept;
   void beat();
   mrc::Errc post_empty(std::uint64_t id) noexcept;
   [[nodiscard]] std::uint64_t signs_of_life() const noexcept;
+  [[nodiscard]] std::string why_unheard() const;
   void stop_events(Request& request) noexcept;
 
   Result state_ = Result::success;

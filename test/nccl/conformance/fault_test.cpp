@@ -111,6 +111,22 @@ TEST_CASE("A network that passes TCP and no UDP is named as soon as ranks have c
   CHECK_FALSE(DebugLog::instance().lines(LogLevel::warn, "none of its packets of MRC").empty());
 }
 
+TEST_CASE("A network that never passes UDP ends connections, and they say why") {
+  if (keeps_old_environment()) return;
+  const Environment environment{kTwoPlanes,
+                                {"MRC_FAULTS", "loss=1"},
+                                {"NCCL_MRC_RETRY_CNT_EXP", "4"},
+                                {"MRC_NCCL_OUTAGE", "2500ms"}};
+  DebugLog::instance().clear();
+  Job job(few_versions().front());
+  Connection there(job, 0, 1);
+  CHECK_THROWS_WITH_AS(run(job, {&there}, {.seed = 31, .groups = 1}),
+                       doctest::Contains("remote error"), Failure);
+  CHECK_FALSE(DebugLog::instance()
+                  .lines(LogLevel::warn, "over TCP: none of its packets of MRC arrives here")
+                  .empty());
+}
+
 TEST_CASE("All planes fail for 5 s, and traffic goes on") {
   if (keeps_old_environment()) return;
   const Environment environment{kTwoPlanes, {"MRC_FAULTS", "down@300ms-5300ms"}};
