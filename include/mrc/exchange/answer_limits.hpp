@@ -32,12 +32,12 @@ enum class Interest : std::uint8_t {
 /// One thread.
 class AnswerLimits {
  public:
-  static constexpr std::uint32_t kWanted = 20'000;      ///< answers per second,
-  static constexpr std::uint32_t kWantedBurst = 2'000;  ///< and at once
-  static constexpr std::uint32_t kKnown = 20'000;       ///< likewise, in all,
-  static constexpr std::uint32_t kPerShare = 10'000;    ///< and to the sources of one share
-  static constexpr std::uint32_t kOthers = 1'000;       ///< for queue pairs that do not exist
-  static constexpr std::uint32_t kBurst = 256;          ///< of each of the last three at once
+  static constexpr std::uint32_t kWanted = 20'000;             ///< answers per second,
+  static constexpr std::uint32_t kWantedBurst = kWanted / 10;  ///< and at once
+  static constexpr std::uint32_t kKnown = 20'000;              ///< likewise, in all,
+  static constexpr std::uint32_t kPerShare = 10'000;           ///< and to the sources of one share
+  static constexpr std::uint32_t kOthers = 1'000;  ///< for queue pairs that do not exist
+  static constexpr std::uint32_t kBurst = 256;     ///< of each of the others at once
 
   /// `key`: nobody can choose addresses that share with another one without it.
   explicit AnswerLimits(const SipKey& key) noexcept : key_(key) {}
