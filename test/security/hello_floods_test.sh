@@ -69,9 +69,9 @@ all_have_worked() {  # all_have_worked NAME
 }
 
 # connect_beside NAME SECONDS RATE MOST NAME=VALUE...: pairs of programs connect beside a flood,
-# those at b so many seconds later; each host sends the stranger at most MOST answers per second. In the
-# flood's arguments QPN stands for the number of the queue pair that is asked, NOBODY for one that
-# does not exist, PEER for that of its peer, and FROM for the peer's address.
+# those at b so many seconds later; each host sends the stranger at most MOST answers per second. In
+# the flood's arguments QPN stands for the number of the queue pair that is asked, NOBODY for one
+# that does not exist, PEER for that of its peer, and FROM for the peer's address.
 connect_beside() {
   local name=$1 late=$2 rate=$3 most=$4 i node peer own arguments begin time answers
   local -A before
