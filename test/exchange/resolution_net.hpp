@@ -129,9 +129,11 @@ class ResolutionNet {
   Random random;
   double loss = 0, duplicate = 0;
   Duration jitter{};
-  /// Not 0: devices run only once in so long, each at another time, and take in 256 messages then,
-  /// of 4,096 that their sockets hold.
+  /// Not 0: devices run only once in so long, each at another time, and take in so many messages
+  /// then, of 4,096 that their sockets hold.
   Duration period{};
+  std::size_t per_period = 256;
+  std::size_t longest_queue = 0;  ///< of messages in a socket
   std::vector<std::unique_ptr<Device>> list;
   std::set<unsigned> deaf;  ///< devices that do not hear
   /// Sees each message: from, to, step, size.
@@ -157,7 +159,8 @@ class ResolutionNet {
         auto& socket = sockets[flying_.top().to];
         if (socket.size() < 4096) socket.push_back(flying_.top().message);
       }
-      for (int n = 0; n < 256 && !sockets[i].empty(); ++n, sockets[i].pop_front())
+      longest_queue = std::max(longest_queue, sockets[i].size());
+      for (std::size_t n = 0; n < per_period && !sockets[i].empty(); ++n, sockets[i].pop_front())
         list[i]->resolution.on_message(now, sockets[i].front());
       list[i]->resolution.on_time(now);
       flush(i);

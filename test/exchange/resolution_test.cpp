@@ -169,6 +169,34 @@ TEST_CASE("resolution: a thousand queue pairs of hosts that hardly run, one afte
   }
 }
 
+TEST_CASE("resolution: a thousand queue pairs of hosts that handle a message in 0.4 ms") {
+  Net net(5);
+  net.period = 10ms;
+  net.per_period = 25;
+  constexpr std::uint32_t kPairs = 1000;
+  for (unsigned side : {0u, 1u})
+    for (std::uint32_t i = 0; i < kPairs; ++i)
+      net[side].connect(Qpn{0x1000 + side * 0x10000 + i}, net[1 - side],
+                        Qpn{0x11000 - side * 0x10000 + i});
+  net.run(5s);
+  CHECK(net[0].resolved.size() == kPairs);
+  CHECK(net[1].resolved.size() == kPairs);
+  CHECK(net.longest_queue < 500);
+}
+
+TEST_CASE(
+    "resolution: a thousand queue pairs of a device that never answers are given up together") {
+  Net net;
+  net.deaf = {1};
+  constexpr std::uint32_t kPairs = 1000;
+  for (std::uint32_t i = 0; i < kPairs; ++i)
+    net[0].connect(Qpn{0x1000 + i}, net[1], Qpn{0x11000 + i});
+  const Time begin = net.now;
+  net.run(7s);
+  REQUIRE(net[0].silent.size() == kPairs);
+  for (const auto& [qpn, when] : net[0].silent) CHECK(when - begin < 6s);
+}
+
 TEST_CASE(
     "resolution: a device that answers is asked until its queue pair is ready, or patience ends") {
   Net net;

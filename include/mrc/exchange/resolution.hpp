@@ -5,8 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <list>
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "mrc/core/linkage.hpp"
@@ -100,8 +103,10 @@ struct ResolutionOptions {
   Duration first_retry = std::chrono::milliseconds(2);      ///< doubles with each retry,
   Duration longest_retry = std::chrono::milliseconds(100);  ///< up to this;
   Duration slow_retry = std::chrono::seconds(1);            ///< and after on_silence(), or patience
-  unsigned tries = 9;                            ///< unanswered hellos until on_silence(), and
-  Duration silence = std::chrono::seconds(2);    ///< so long, while this side could ask
+  unsigned tries = 9;                          ///< messages without answer until on_silence(), and
+  Duration silence = std::chrono::seconds(2);  ///< so long, while this side could ask
+  unsigned at_once = 32;                       ///< questions to one device, at first,
+  unsigned most_at_once = 256;                 ///< and when all are answered
   Duration patience = std::chrono::seconds(10);  ///< until something that waits fails
 };
 
@@ -116,6 +121,8 @@ struct ResolutionOptions {
 ///
 /// A's nonce is random. B's is a keyed hash of A's nonce, address and queue pairs, so B proves that
 /// A receives at its address before it stores anything, and no message is answered by a larger one.
+/// A device is asked about a limited number of queue pairs at once, the others take turns, and none
+/// is asked again before answers usually come: a host that hardly runs is not buried in questions.
 /// Lost messages are sent again; B answers "not ready" until its own queue pair has A as its
 /// destination, and then asks A as well, so it does not matter who is first. A, once told so, asks
 /// less and less often, in the end once in ResolutionOptions::slow_retry.
@@ -167,26 +174,45 @@ class Resolution {
   [[nodiscard]] std::uint64_t refused() const noexcept { return refused_; }
 
  private:
+  /// A device that is asked: its GID, and the slot in its queue pairs' numbers.
+  using DeviceKey = std::pair<port::IpAddress, std::uint8_t>;
+  struct Device {
+    unsigned asked = 0;              ///< queue pairs of it that are asked about,
+    unsigned open = 0;               ///< those of them that a message under way is about
+    unsigned unanswered = 0;         ///< messages to it since it has last answered anything
+    Time answered_at = Time::min();  ///< the last time
+    unsigned at_once = 0;            ///< at most so many open
+    Duration delay{};                ///< of its answers, smoothed
+  };
   /// A resolution of an own queue pair.
   struct Asked {
     Qpn qpn{};
     Destination destination;
+    Device* device = nullptr;  ///< of the destination
     std::uint64_t nonce = 0;
     std::uint64_t their_nonce = 0;      ///< 0: no challenge was received
     Plane their_plane = 0;              ///< in which it came,
     port::PeerAddress their_address{};  ///< and from where
     Time waiting_since{};               ///< for what is posted, and since the first answer
     Time silent_since{};                ///< nobody has answered, while this side could ask
-    Time next{};                        ///< when to send again
+    Time asked_at{};                    ///< first since the last answer
+    unsigned asked_times = 0;           ///< likewise
+    Time next{};                        ///< when to send again, if its turn has come
+    bool open = false;                  ///< one of Device::open
     unsigned tries = 0;                 ///< messages since the last answer
     unsigned hellos = 0;     ///< sent; count apart, or hellos would keep to the same few planes
     unsigned offers = 0;     ///< likewise
     unsigned not_ready = 0;  ///< answers that said so
     bool answered = false;   ///< by the device asked: so it knows resolution
     bool silent = false;     ///< on_silence() was called
+    bool slow = false;       ///< asked in slow_retry, whoever else is asked about
   };
 
-  [[nodiscard]] Duration retry_wait(Duration first, unsigned tries, Duration longest) noexcept;
+  [[nodiscard]] Duration retry_wait(const Asked& asked, Duration first, unsigned tries,
+                                    Duration longest) noexcept;
+  [[nodiscard]] Time due(const Asked& asked) const noexcept;
+  static void close(Asked& asked) noexcept;
+  void note_delay(Time now, Asked& asked) const noexcept;
   void send(Time now, Asked& asked);
   static void write_hello(ResolutionMessage& message, std::uint64_t nonce, Qpn own, Qpn qpn);
   [[nodiscard]] bool silent(Time now, const Asked& asked) const noexcept;
@@ -199,9 +225,7 @@ class Resolution {
   [[nodiscard]] std::uint64_t proof(const wire::ResolutionPacket& in, Plane plane,
                                     std::uint64_t epoch) const noexcept;
   [[nodiscard]] bool may_answer(Time now, AnswerLimits& limits, const wire::ResolutionPacket& in);
-  void forget(std::size_t place) {
-    asked_.erase(asked_.begin() + static_cast<std::ptrdiff_t>(place));
-  }
+  std::list<Asked>::iterator forget(std::list<Asked>::iterator asked) noexcept;
   [[nodiscard]] std::uint64_t secret(std::uint64_t number) const noexcept;
   [[nodiscard]] bool valid(const ResolutionMessage& message, const wire::ResolutionPacket& in);
   [[nodiscard]] ResolutionMessage& answer(const ResolutionMessage& message,
@@ -214,7 +238,8 @@ class Resolution {
   const ResolutionOptions options_;
   Random spread_;  ///< of retries over time; nothing secret
   std::uint64_t nonces_ = 0;
-  std::vector<Asked> asked_;
+  std::list<Asked> asked_;  ///< in order of turns: the one that was sent last is last
+  std::map<DeviceKey, Device> devices_;
   std::deque<ResolutionMessage> out_;
   AnswerLimits hellos_, offers_;  ///< a flood of the one leaves the other
   std::uint64_t answers_ = 0, dropped_ = 0, refused_ = 0;

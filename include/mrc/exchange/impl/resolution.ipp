@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <list>
 
 #include "mrc/core/error.hpp"
 #include "mrc/exchange/resolution.hpp"
@@ -62,12 +64,39 @@ MRC_SETUP void Resolution::start(Time now, Qpn qpn, const Destination& destinati
   asked.qpn = qpn;
   asked.destination = destination;
   asked.nonce = secret(++nonces_);
-  asked.waiting_since = asked.silent_since = now;
-  send(now, asked_.emplace_back(asked));
+  asked.waiting_since = asked.silent_since = asked.next = now;
+  Device& device = devices_[{destination.gid, slot_of(destination.qpn)}];
+  if (device.asked == 0) device.at_once = options_.at_once;
+  asked.device = &device;
+  asked_.push_back(asked);
+  ++device.asked;
+  if (due(asked) == now) send(now, asked_.back());
 }
 
 MRC_SETUP void Resolution::stop(Qpn qpn) noexcept {
-  std::erase_if(asked_, [qpn](const Asked& a) { return a.qpn == qpn; });
+  const auto at = std::find_if(asked_.begin(), asked_.end(),
+                               [qpn](const Asked& asked) { return asked.qpn == qpn; });
+  if (at != asked_.end()) forget(at);
+}
+
+MRC_SETUP std::list<Resolution::Asked>::iterator Resolution::forget(
+    std::list<Asked>::iterator asked) noexcept {
+  close(*asked);
+  if (--asked->device->asked == 0)
+    devices_.erase({asked->destination.gid, slot_of(asked->destination.qpn)});
+  return asked_.erase(asked);
+}
+
+/// No message about it is under way any more: another one has its turn.
+MRC_SETUP void Resolution::close(Asked& asked) noexcept {
+  if (asked.open) --asked.device->open;
+  asked.open = false;
+}
+
+/// When to send again; kNever while others have their turn.
+MRC_SETUP Time Resolution::due(const Asked& asked) const noexcept {
+  const bool turn = asked.open || asked.slow || asked.device->open < asked.device->at_once;
+  return turn ? asked.next : kNever;
 }
 
 /// A number that nobody can guess who does not know the key. Never 0.
@@ -77,23 +106,31 @@ MRC_SETUP std::uint64_t Resolution::secret(std::uint64_t number) const noexcept 
   return siphash(options_.key, input) | 1;
 }
 
-/// Doubles with each try up to `longest`, but heeds how many ask. Up to a quarter more, so that
-/// many that began together do not stay together.
-MRC_SETUP Duration Resolution::retry_wait(Duration first, unsigned tries,
+/// Doubles with each try up to `longest`, but heeds how many ask, and how long answers take. Up to
+/// a quarter more, so that many that began together do not stay together.
+MRC_SETUP Duration Resolution::retry_wait(const Asked& asked, Duration first, unsigned tries,
                                           Duration longest) noexcept {
   const Duration usual = std::min(first * (1 << std::min(tries, 16u)), longest);
-  const Duration wait = std::max<Duration>(usual, detail::kResolutionInterval * asked_.size());
+  const Duration wait = std::max<Duration>(
+      {usual, detail::kResolutionInterval * asked_.size(), 2 * asked.device->delay});
   return wait + Duration{spread_.below(static_cast<std::uint32_t>(wait.count() / 4))};
 }
 
 /// A hello, or the offer if there is a challenge. Due again after a while.
 MRC_SETUP void Resolution::send(Time now, Asked& asked) {
-  const bool slow = asked.silent || now - asked.silent_since >= options_.patience;
-  const Duration first = slow ? options_.slow_retry : options_.first_retry;
-  const Duration longest = slow ? options_.slow_retry : options_.longest_retry;
-  asked.next = now + retry_wait(first, asked.tries, longest);
+  close(asked);
+  asked.slow = asked.silent || now - asked.silent_since >= options_.patience;
+  const Duration first = asked.slow ? options_.slow_retry : options_.first_retry;
+  const Duration longest = asked.slow ? options_.slow_retry : options_.longest_retry;
+  asked.next = now + retry_wait(asked, first, asked.tries, longest);
   if (out_.size() >= detail::kResolutionBacklog) return;  // counts as not tried
+  if (asked.asked_times++ == 0) asked.asked_at = now;
   ++asked.tries;
+  ++asked.device->unanswered;
+  if (!asked.slow) {
+    asked.open = true;
+    ++asked.device->open;
+  }
   const auto own = asked.their_nonce != 0 ? host_.find(asked.qpn) : std::nullopt;
   ResolutionMessage& message = out_.emplace_back();
   message.asking = asked.qpn;
@@ -144,38 +181,42 @@ MRC_SETUP void Resolution::ask(Plane plane, const port::PeerAddress& to, std::ui
 MRC_SETUP bool Resolution::silent(Time now, const Asked& asked) const noexcept {
   const bool drowned =
       refused_at_ >= asked.silent_since && now - asked.silent_since < options_.patience;
-  return !asked.answered && !asked.silent && !drowned && asked.tries >= options_.tries &&
-         now - asked.silent_since >= options_.silence;
+  const Device& device = *asked.device;
+  return !asked.answered && !asked.silent && !drowned && device.unanswered >= options_.tries &&
+         now - std::max(asked.silent_since, device.answered_at) >= options_.silence;
 }
 
 MRC_SETUP void Resolution::on_time(Time now) {
-  for (std::size_t i = 0; i < asked_.size();) {
-    Asked& asked = asked_[i];
-    if (asked.next > now) {
-      ++i;
+  for (Asked& asked : asked_)
+    if (asked.next <= now) close(asked);
+  for (auto at = asked_.begin(); at != asked_.end();) {
+    const auto next = std::next(at);
+    Asked& asked = *at;
+    if (due(asked) > now) {
+      at = next;
       continue;
     }
     const Qpn qpn = asked.qpn;
     const auto own = host_.find(qpn);
     if (!own || own->heard) {  // it has failed, or found its peer
-      forget(i);
+      at = forget(at);
       continue;
     }
     if (!own->can_ask && !asked.answered) {
       asked.silent_since = now;
-      asked.tries = 0;
+      asked.tries = asked.device->unanswered = 0;
     }
     if (!own->known) asked.silent = false;  // a presumed peer is doubted
     const bool answered = asked.answered;
     const bool waits = own->waited_for || (own->must_answer && !answered);
     if (!waits || (own->known && !answered)) asked.waiting_since = now;
     if (now - asked.waiting_since >= options_.patience) {
-      forget(i);
+      forget(at);
       if (answered)
         host_.on_refused(now, qpn, "its queue pair is not connected to this one");
       else
         host_.on_unanswered(now, qpn);
-      i = 0;  // the host may have changed anything
+      at = asked_.begin();  // the host may have changed anything
       continue;
     }
     const bool silent = this->silent(now, asked);
@@ -183,18 +224,19 @@ MRC_SETUP void Resolution::on_time(Time now) {
     // there does not know for this one's.
     if (asked.tries % 4 == 0) asked.their_nonce = 0;
     send(now, asked);
-    ++i;
+    asked_.splice(asked_.end(), asked_, at);
+    at = next;
     if (!silent) continue;
     const bool content = host_.on_silence(now, qpn);
     for (Asked& a : asked_)
       if (a.qpn == qpn) a.silent = content;
-    i = 0;
+    at = asked_.begin();
   }
 }
 
 MRC_SETUP Time Resolution::next_deadline() const noexcept {
   Time next = out_.empty() ? kNever : Time::min();
-  for (const Asked& a : asked_) next = std::min(next, a.next);
+  for (const Asked& a : asked_) next = std::min(next, due(a));
   return next;
 }
 
@@ -348,12 +390,26 @@ MRC_SETUP void Resolution::on_challenge(Time now, const ResolutionMessage& messa
 /// Somebody has answered who can't be another one than the device asked.
 MRC_SETUP void Resolution::note_answer(Time now, Asked& asked, const port::IpAddress& from) {
   if (!host_.surely_belongs(from, asked.destination)) return;
+  note_delay(now, asked);
   if (!asked.answered) {
     asked.tries = 0;
     asked.waiting_since = now;
   }
   asked.answered = true;
   asked.silent = false;
+}
+
+/// How long an answer took tells how long to wait for others; but not if it could not come before,
+/// say because that device was not there.
+MRC_SETUP void Resolution::note_delay(Time now, Asked& asked) const noexcept {
+  Device& device = *asked.device;
+  if (asked.asked_times > 0 && asked.asked_times < options_.tries) {
+    const Duration sample = std::min<Duration>(now - asked.asked_at, options_.slow_retry / 2);
+    device.delay += device.delay == Duration{} ? sample : (sample - device.delay) / 8;
+  }
+  asked.asked_times = device.unanswered = 0;
+  device.answered_at = now;
+  device.at_once = std::min(device.at_once + 1, options_.most_at_once);
 }
 
 /// A's data, from the address that it names. Answered in any case: with this side's data if the
@@ -398,7 +454,9 @@ MRC_SETUP void Resolution::on_answer(Time now, const ResolutionMessage& message,
   note_answer(now, *asked, in.header.address);
   if (in.header.info_length == 0) {
     // Not ready. It asks when it is: nobody is in a hurry.
-    asked->next = now + retry_wait(options_.longest_retry, asked->not_ready++, options_.slow_retry);
+    close(*asked);
+    asked->next =
+        now + retry_wait(*asked, options_.longest_retry, asked->not_ready++, options_.slow_retry);
     return;
   }
   const Qpn qpn = asked->qpn;
