@@ -500,12 +500,12 @@ class MRC_API Device {
 }  // namespace mrc::inline v0_1
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/impl/completion_channel.ipp"
-#include "mrc/impl/completion_queue.ipp"
-#include "mrc/impl/datagram_queue_pair.ipp"
-#include "mrc/impl/device.ipp"
-#include "mrc/impl/device_profiles.ipp"
-#include "mrc/impl/memory_region.ipp"
-#include "mrc/impl/queue_pair.ipp"
-#include "mrc/impl/shared_receive_queue.ipp"
+#include "mrc/completion_channel.inl"
+#include "mrc/completion_queue.inl"
+#include "mrc/datagram_queue_pair.inl"
+#include "mrc/device.inl"
+#include "mrc/device_profiles.inl"
+#include "mrc/memory_region.inl"
+#include "mrc/queue_pair.inl"
+#include "mrc/shared_receive_queue.inl"
 #endif

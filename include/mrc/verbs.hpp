@@ -8,7 +8,7 @@
 /// at run time.
 #ifndef MRC_SEPARATE_COMPILATION
 #include "mrc/host/plane_kinds.hpp"
-#include "mrc/plane/verbs/impl/verbs_frames.ipp"
+#include "mrc/plane/verbs/verbs_frames.inl"
 #include "mrc/plane/verbs/verbs_kind.hpp"
 
 namespace mrc::inline v0_1::detail {

@@ -34,5 +34,5 @@ namespace mrc::inline v0_1 {
 }  // namespace mrc::inline v0_1
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/impl/version.ipp"
+#include "mrc/version.inl"
 #endif

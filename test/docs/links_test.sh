@@ -60,7 +60,7 @@ findings=$(
       [[ -e ${path%.} ]] || echo "$page:$line: no file $path"
     done
     # `engine/engine.hpp`, relative to include/mrc/.
-    grep -noE '`[a-z0-9_/]+\.[hi]pp`' "$page" | tr -d '`' | while IFS=: read -r line path; do
+    grep -noE '`[a-z0-9_/]+\.(hpp|inl)`' "$page" | tr -d '`' | while IFS=: read -r line path; do
       [[ -e $path || -e include/mrc/$path || -e include/${path} ]] ||
         echo "$page:$line: no file $path"
     done

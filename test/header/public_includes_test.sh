@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # public_includes_test.sh COMPILER: with MRC_SEPARATE_COMPILATION, mrc/mrc.hpp includes declarations
-# only: no third-party library, no socket header, not the engine, no definitions (*.ipp).
+# only: no third-party library, no socket header, not the engine, no definitions (*.inl).
 set -euo pipefail
 export LC_ALL=C
 source_dir=${MRC_SOURCE_DIR:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}
@@ -11,7 +11,7 @@ compiler=${1:-c++}
 forbidden='/nlohmann/|/boost/|/fmt/|/[a-z0-9]+intrin\.h$|/netinet/|/arpa/|/netpacket/|/netdb\.h$'
 forbidden+='|/(include|[a-z0-9_]+-gnu)/net/'
 forbidden+='|/(sys|bits|asm|asm-generic)/socket\.h$|/linux/(if_|netlink|rtnetlink|net)'
-forbidden+='|/(sys/|bits/)?poll\.h$|/sys/epoll\.h$|/mrc/engine/engine\.hpp$|\.ipp$'
+forbidden+='|/(sys/|bits/)?poll\.h$|/sys/epoll\.h$|/mrc/engine/engine\.hpp$|\.inl$'
 
 dependencies() {  # dependencies HEADER...: every file that a unit with these headers includes
   printf '#include "%s"\n' "$@" |

@@ -54,7 +54,7 @@ findings=$(
     !(($2 "\t" $3) in there) { print page ":" $1 ": no test case \"" $3 "\" in test/" $2 }
   ' reading=cases <(cases) reading=named <(printf '%s\n' "$named")
   # Files of the library, in backquotes.
-  grep -noE '`[a-z_/0-9]+/[a-z_0-9]+\.[hi]pp`' "$page" | tr -d '`' | sort -u -t: -k2 |
+  grep -noE '`[a-z_/0-9]+/[a-z_0-9]+\.(hpp|inl)`' "$page" | tr -d '`' | sort -u -t: -k2 |
     while IFS=: read -r line file; do
       [[ -f include/mrc/$file ]] || echo "$page:$line: no file include/mrc/$file"
     done

@@ -20,7 +20,7 @@ done
 # processors.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-find "${folders[@]}" -name '*.[chi]pp' -print0 >"$work/list"
+find "${folders[@]}" '(' -name '*.[ch]pp' -o -name '*.inl' ')' -print0 >"$work/list"
 mkdir "$work/formatted"
 xargs -0 cp --parents -t "$work/formatted" .clang-format <"$work/list"
 (cd "$work/formatted" && xargs -0 -n 100 -P "$(nproc)" "$format" -i <"$work/list")

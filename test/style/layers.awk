@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # An #include arrow goes down the layers only. A layer is a folder of include/mrc/. A kind of plane
-# is one of its own, which only host/impl/plane_kinds.ipp may name. The top level (device.hpp and
-# the like) is in no list below: it may include everything, and only impl/, which defines its
-# classes, may include it.
+# is one of its own, which only host/plane_kinds.inl may name. The top level (device.hpp and the
+# like) is in no list below: it may include everything, and nobody may include it.
 BEGIN {
   below["core"] = ""
   below["wire"] = below["path"] = below["cc"] = below["json"] = "core"
@@ -36,7 +35,7 @@ FNR == 1 {
   layer = FILENAME
   sub(/^include\/mrc\//, "", layer)
   layer = layer_of(layer)
-  names_kinds = FILENAME == "include/mrc/host/impl/plane_kinds.ipp"
+  names_kinds = FILENAME == "include/mrc/host/plane_kinds.inl"
 }
 /^[ \t]*#[ \t]*include[ \t]*<mrc\// {
   printf "%s:%d: write \"mrc/...\", not <mrc/...>\n", FILENAME, FNR

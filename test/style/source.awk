@@ -3,7 +3,7 @@
 function close_file() {
   if (file == "") return
   if (!licence) printf "%s:1: first line (or second, after #!) has to be the SPDX line\n", file
-  if (file ~ /\.(hpp|ipp|h)$/ && !guard) printf "%s:1: no #pragma once\n", file
+  if (file ~ /\.(hpp|inl|h)$/ && !guard) printf "%s:1: no #pragma once\n", file
 }
 FNR == 1 {
   close_file()

@@ -30,7 +30,7 @@ texts_of() {
 
 # Source files carry a licence line; data and prose are exempt from that and from the width.
 sources_of() {
-  awk '/\.(hpp|ipp|cpp|h|c|sh|awk|cmake|cmake\.in)$/ || /(^|\/)CMakeLists\.txt$/ { print; next }
+  awk '/\.(hpp|inl|cpp|h|c|sh|awk|cmake|cmake\.in)$/ || /(^|\/)CMakeLists\.txt$/ { print; next }
     { if ((getline line <$0) > 0 && line ~ /^#!/) print; close($0) }'
 }
 
@@ -43,8 +43,8 @@ fi
 mapfile -t sources < <(printf '%s\n' "${texts[@]}" | sources_of)
 for file in "${texts[@]}"; do
   case $file in
-    include/mrc/reliability/*.[hi]pp | include/mrc/engine/*.[hi]pp) data_path+=("$file") ;;&
-    include/*.[hi]pp) headers+=("$file") ;;
+    include/mrc/reliability/* | include/mrc/engine/*) data_path+=("$file") ;;&
+    include/*) headers+=("$file") ;;
     nccl_plugin/test/*) ;;
     nccl_plugin/*.[ch]pp | verbs_shim/*.[ch]pp) programs+=("$file") ;;
   esac

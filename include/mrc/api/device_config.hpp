@@ -184,5 +184,5 @@ MRC_API void set_option(Config& config, std::string_view assignment);
 }  // namespace mrc::inline v0_1
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/api/impl/device_config.ipp"
+#include "mrc/api/device_config.inl"
 #endif

@@ -30,5 +30,5 @@ namespace detail {
 }  // namespace mrc::inline v0_1
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/api/impl/environment.ipp"
+#include "mrc/api/environment.inl"
 #endif

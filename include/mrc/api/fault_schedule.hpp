@@ -91,5 +91,5 @@ class FaultSchedule {
 }  // namespace mrc::inline v0_1::port
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/api/impl/fault_schedule.ipp"
+#include "mrc/api/fault_schedule.inl"
 #endif

@@ -57,5 +57,5 @@ struct FaultStats {
 }  // namespace mrc::inline v0_1::port
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/api/impl/fault_spec.ipp"
+#include "mrc/api/fault_spec.inl"
 #endif

@@ -21,7 +21,7 @@ namespace detail {
 /// The option whose name is closest to `name`, or nullptr when none is close.
 [[nodiscard]] const Option* similar_option(std::string_view name);
 
-struct OptionKind;  // the member of Config, its type and its range (api/impl/option_kind.ipp)
+struct OptionKind;  // the member of Config, its type and its range (api/option_kind.inl)
 }  // namespace detail
 
 namespace detail {
@@ -76,6 +76,6 @@ void assign_option(const Option& option, Config& config, std::string_view text,
 }  // namespace mrc::inline v0_1
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/api/impl/option.ipp"
-#include "mrc/api/impl/option_table.ipp"
+#include "mrc/api/option.inl"
+#include "mrc/api/option_table.inl"
 #endif

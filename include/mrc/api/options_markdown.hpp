@@ -14,5 +14,5 @@ namespace mrc::inline v0_1 {
 }  // namespace mrc::inline v0_1
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/api/impl/options_markdown.ipp"
+#include "mrc/api/options_markdown.inl"
 #endif

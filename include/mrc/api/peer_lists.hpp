@@ -65,5 +65,5 @@ namespace detail {
 }  // namespace mrc::inline v0_1
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/api/impl/peer_lists.ipp"
+#include "mrc/api/peer_lists.inl"
 #endif

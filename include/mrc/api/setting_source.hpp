@@ -44,5 +44,5 @@ void naming_variables(const Config& config, std::initializer_list<std::string_vi
 }  // namespace mrc::inline v0_1
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/api/impl/setting_source.ipp"
+#include "mrc/api/setting_source.inl"
 #endif

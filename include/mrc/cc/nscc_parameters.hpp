@@ -104,5 +104,5 @@ MRC_COLD void require_range(const char* option, T value, T low, T high) {
 }  // namespace mrc::inline v0_1::cc
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/cc/impl/nscc_parameters.ipp"
+#include "mrc/cc/nscc_parameters.inl"
 #endif

@@ -45,5 +45,5 @@ class Client {
 }  // namespace mrc::inline v0_1::control
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/control/impl/client.ipp"
+#include "mrc/control/client.inl"
 #endif

@@ -33,5 +33,5 @@ namespace mrc::inline v0_1::control {
 }  // namespace mrc::inline v0_1::control
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/control/impl/fields.ipp"
+#include "mrc/control/fields.inl"
 #endif

@@ -114,5 +114,5 @@ class LineServer {
 }  // namespace mrc::inline v0_1::control
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/control/impl/line_server.ipp"
+#include "mrc/control/line_server.inl"
 #endif

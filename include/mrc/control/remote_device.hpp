@@ -131,5 +131,5 @@ struct Found {
 }  // namespace mrc::inline v0_1::control
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/control/impl/remote_device.ipp"
+#include "mrc/control/remote_device.inl"
 #endif

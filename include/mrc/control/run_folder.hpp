@@ -71,5 +71,5 @@ bool remove_if_stale(const std::string& path) noexcept;
 }  // namespace mrc::inline v0_1::control
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/control/impl/run_folder.ipp"
+#include "mrc/control/run_folder.inl"
 #endif

@@ -30,5 +30,5 @@ struct PeerCredentials {
 }  // namespace mrc::inline v0_1::control
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/control/impl/unix_socket.ipp"
+#include "mrc/control/unix_socket.inl"
 #endif

@@ -151,5 +151,5 @@ template <>
 struct std::is_error_code_enum<mrc::Errc> : std::true_type {};
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/core/impl/error.ipp"
+#include "mrc/core/error.inl"
 #endif

@@ -75,5 +75,5 @@ inline constexpr unsigned kMaxCpus = 1024;
 }  // namespace mrc::inline v0_1
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/core/impl/value_text.ipp"
+#include "mrc/core/value_text.inl"
 #endif

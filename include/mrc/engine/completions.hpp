@@ -120,5 +120,5 @@ class Completions {
 }  // namespace mrc::inline v0_1::engine
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/engine/impl/completions.ipp"
+#include "mrc/engine/completions.inl"
 #endif

@@ -213,5 +213,5 @@ struct Context {
 }  // namespace mrc::inline v0_1::engine
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/engine/impl/context.ipp"
+#include "mrc/engine/context.inl"
 #endif

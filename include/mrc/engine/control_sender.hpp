@@ -63,5 +63,5 @@ class ControlSender {
 }  // namespace mrc::inline v0_1::engine
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/engine/impl/control_sender.ipp"
+#include "mrc/engine/control_sender.inl"
 #endif

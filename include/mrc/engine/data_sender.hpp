@@ -89,5 +89,5 @@ class DataSender {
 }  // namespace mrc::inline v0_1::engine
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/engine/impl/data_sender.ipp"
+#include "mrc/engine/data_sender.inl"
 #endif

@@ -83,6 +83,6 @@ class DatagramService {
 }  // namespace mrc::inline v0_1::engine
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/engine/impl/datagram_receive.ipp"
-#include "mrc/engine/impl/datagram_send.ipp"
+#include "mrc/engine/datagram_receive.inl"
+#include "mrc/engine/datagram_send.inl"
 #endif

@@ -83,5 +83,5 @@ class DatagramTables {
 }  // namespace mrc::inline v0_1::engine
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/engine/impl/datagram_tables.ipp"
+#include "mrc/engine/datagram_tables.inl"
 #endif

@@ -183,5 +183,5 @@ class EndpointService {
 }  // namespace mrc::inline v0_1::engine
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/engine/impl/endpoint_service.ipp"
+#include "mrc/engine/endpoint_service.inl"
 #endif

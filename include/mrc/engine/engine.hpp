@@ -483,8 +483,8 @@ class Engine {
 }  // namespace mrc::inline v0_1::engine
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/engine/impl/engine.ipp"
-#include "mrc/engine/impl/engine_datagrams.ipp"
-#include "mrc/engine/impl/engine_objects.ipp"
-#include "mrc/engine/impl/engine_states.ipp"
+#include "mrc/engine/engine.inl"
+#include "mrc/engine/engine_datagrams.inl"
+#include "mrc/engine/engine_objects.inl"
+#include "mrc/engine/engine_states.inl"
 #endif

@@ -87,5 +87,5 @@ class LossRecovery {
 }  // namespace mrc::inline v0_1::engine
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/engine/impl/loss_recovery.ipp"
+#include "mrc/engine/loss_recovery.inl"
 #endif

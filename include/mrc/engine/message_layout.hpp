@@ -70,5 +70,5 @@ struct SentMessage {
 }  // namespace mrc::inline v0_1::engine
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/engine/impl/message_layout.ipp"
+#include "mrc/engine/message_layout.inl"
 #endif

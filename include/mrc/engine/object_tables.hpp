@@ -168,5 +168,5 @@ class ObjectTables {
 }  // namespace mrc::inline v0_1::engine
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/engine/impl/object_tables.ipp"
+#include "mrc/engine/object_tables.inl"
 #endif

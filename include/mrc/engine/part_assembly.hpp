@@ -59,5 +59,5 @@ class PartAssembly {
 }  // namespace mrc::inline v0_1::engine
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/engine/impl/part_assembly.ipp"
+#include "mrc/engine/part_assembly.inl"
 #endif

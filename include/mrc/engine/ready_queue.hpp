@@ -83,5 +83,5 @@ class ReadyQueue {
 }  // namespace mrc::inline v0_1::engine
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/engine/impl/ready_queue.ipp"
+#include "mrc/engine/ready_queue.inl"
 #endif

@@ -82,7 +82,7 @@ class Requester {
   void copy_sges(SendWqe& w, const SendRequest& request) noexcept;
   static void make_operation(SendWqe& w, const SendRequest& request) noexcept;
 
-  // impl/requester_sack.ipp
+  // requester_sack.inl
   RttSample sample_rtt(Time now, QueuePairState& qp, const wire::SackPacket& sack) noexcept;
   RttSample sample_probe(Time now, QueuePairState& qp, const wire::SackPacket& sack) noexcept;
   static bool timed_by_psn(Time now, RequesterState& tx, const wire::SackPacket& sack, Psn trigger,
@@ -121,6 +121,6 @@ class Requester {
 }  // namespace mrc::inline v0_1::engine
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/engine/impl/requester.ipp"
-#include "mrc/engine/impl/requester_sack.ipp"
+#include "mrc/engine/requester.inl"
+#include "mrc/engine/requester_sack.inl"
 #endif

@@ -60,7 +60,7 @@ class Responder {
   void write_answer(const ControlItem& item, QueuePairState& qp, wire::TxPacket& packet) noexcept;
 
  private:
-  // impl/responder_rc.ipp
+  // responder_rc.inl
   /// What becomes of a data packet.
   enum class Fate : std::uint8_t {
     accept,  ///< it is placed: it counts as received
@@ -109,7 +109,7 @@ class Responder {
   void refuse(Time now, QueuePairState& qp, const wire::RxPacket& packet, Psn psn,
               QpErrorCause cause) noexcept;
 
-  // impl/responder_answers.ipp
+  // responder_answers.inl
   void queue_sack(QueuePairState& qp, const wire::RxPacket& packet, Psn psn,
                   std::uint16_t timestamp) noexcept;
   void queue_nack(Time now, QueuePairState& qp, const wire::RxPacket& packet, Psn psn,
@@ -129,7 +129,7 @@ class Responder {
 }  // namespace mrc::inline v0_1::engine
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/engine/impl/responder.ipp"
-#include "mrc/engine/impl/responder_answers.ipp"
-#include "mrc/engine/impl/responder_rc.ipp"
+#include "mrc/engine/responder.inl"
+#include "mrc/engine/responder_answers.inl"
+#include "mrc/engine/responder_rc.inl"
 #endif

@@ -53,5 +53,5 @@ class Scheduler {
 }  // namespace mrc::inline v0_1::engine
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/engine/impl/scheduler.ipp"
+#include "mrc/engine/scheduler.inl"
 #endif

@@ -61,5 +61,5 @@ class Teardown {
 }  // namespace mrc::inline v0_1::engine
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/engine/impl/teardown.ipp"
+#include "mrc/engine/teardown.inl"
 #endif

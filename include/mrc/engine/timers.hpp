@@ -101,5 +101,5 @@ class Timers {
 }  // namespace mrc::inline v0_1::engine
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/engine/impl/timers.ipp"
+#include "mrc/engine/timers.inl"
 #endif

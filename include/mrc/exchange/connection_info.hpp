@@ -71,5 +71,5 @@ struct ConnectionInfo {
 }  // namespace mrc::inline v0_1
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/exchange/impl/connection_info.ipp"
+#include "mrc/exchange/connection_info.inl"
 #endif

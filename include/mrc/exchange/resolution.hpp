@@ -249,5 +249,5 @@ class Resolution {
 }  // namespace mrc::inline v0_1
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/exchange/impl/resolution.ipp"
+#include "mrc/exchange/resolution.inl"
 #endif

@@ -124,5 +124,5 @@ class MRC_API TcpListener {
 }  // namespace mrc::inline v0_1
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/exchange/impl/tcp_exchange.ipp"
+#include "mrc/exchange/tcp_exchange.inl"
 #endif

@@ -12,13 +12,13 @@
 
 /// TCP sockets for the exchange of connection data: non-blocking, waits that end at a deadline or
 /// when a flag is set, errors that name host, port, cause and remedy. Set-up only. Socket
-/// headers are included by impl/tcp_socket.ipp only.
+/// headers are included by tcp_socket.inl only.
 namespace mrc::inline v0_1::detail {
 
 /// A TCP socket, closed with its owner.
 using Socket = UniqueFd;
 
-class TcpWait;  // deadline and cancel flag (impl/tcp_socket.ipp)
+class TcpWait;  // deadline and cancel flag (tcp_socket.inl)
 
 /// Waits until something can be read, or the socket is in error. Throws when time is over; `what`
 /// is what is waited for, in the message.
@@ -53,5 +53,5 @@ void tcp_end_sending(const Socket& socket) noexcept;
 }  // namespace mrc::inline v0_1::detail
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/exchange/impl/tcp_socket.ipp"
+#include "mrc/exchange/tcp_socket.inl"
 #endif

@@ -141,5 +141,5 @@ struct Description {
 }  // namespace mrc::inline v0_1::fabric
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/fabric/impl/description.ipp"
+#include "mrc/fabric/description.inl"
 #endif

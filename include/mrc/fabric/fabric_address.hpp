@@ -43,5 +43,5 @@ namespace mrc::inline v0_1::fabric {
 }  // namespace mrc::inline v0_1::fabric
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/fabric/impl/fabric_address.ipp"
+#include "mrc/fabric/fabric_address.inl"
 #endif

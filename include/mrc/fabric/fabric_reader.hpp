@@ -20,5 +20,5 @@ namespace mrc::inline v0_1::fabric {
 }  // namespace mrc::inline v0_1::fabric
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/fabric/impl/fabric_reader.ipp"
+#include "mrc/fabric/fabric_reader.inl"
 #endif

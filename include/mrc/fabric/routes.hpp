@@ -91,5 +91,5 @@ struct Node {
 }  // namespace mrc::inline v0_1::fabric
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/fabric/impl/routes.ipp"
+#include "mrc/fabric/routes.inl"
 #endif

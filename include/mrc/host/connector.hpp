@@ -147,5 +147,5 @@ class Connector final : private ResolutionHost {
 }  // namespace mrc::inline v0_1::detail
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/host/impl/connector.ipp"
+#include "mrc/host/connector.inl"
 #endif

@@ -118,5 +118,5 @@ class DatagramRoutes {
 }  // namespace mrc::inline v0_1::detail
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/host/impl/datagram_routes.ipp"
+#include "mrc/host/datagram_routes.inl"
 #endif

@@ -60,7 +60,7 @@ class DeviceControl final : public ControlService, public control::LineHandler, 
   void look() noexcept override;
   [[nodiscard]] bool lanes_answer() const;
 
-  struct Requests;  // impl/device_requests.ipp
+  struct Requests;  // device_requests.inl
   friend struct Requests;
 
   void open_socket(const std::string& setting);
@@ -94,5 +94,5 @@ class DeviceControl final : public ControlService, public control::LineHandler, 
 }  // namespace mrc::inline v0_1::detail
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/host/impl/device_control.ipp"
+#include "mrc/host/device_control.inl"
 #endif

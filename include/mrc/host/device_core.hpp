@@ -111,7 +111,7 @@ class DeviceCore {
   [[nodiscard]] Qp create_datagram_qp(const engine::DatagramInit& init,
                                       std::optional<unsigned> lane);
 
-  // --- Profiles (impl/device_core_profiles.ipp); all but the getters throw mrc::Error
+  // --- Profiles (device_core_profiles.inl); all but the getters throw mrc::Error
   void change_format_profile(ProfileId id, const FormatProfileChange& change);
   void change_ev_profile(ProfileId id, const EvProfileChange& change);
   void change_cc_profile(ProfileId id, const CcProfileChange& change);
@@ -208,6 +208,6 @@ class DeviceCore {
 }  // namespace mrc::inline v0_1::detail
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/host/impl/device_core.ipp"
-#include "mrc/host/impl/device_core_profiles.ipp"
+#include "mrc/host/device_core.inl"
+#include "mrc/host/device_core_profiles.inl"
 #endif

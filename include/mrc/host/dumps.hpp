@@ -45,5 +45,5 @@ void leave_dump(DumpSource& source, std::string_view why) noexcept;
 }  // namespace mrc::inline v0_1::detail
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/host/impl/dumps.ipp"
+#include "mrc/host/dumps.inl"
 #endif

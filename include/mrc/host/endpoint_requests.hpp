@@ -104,5 +104,5 @@ class EndpointRequests {
 }  // namespace mrc::inline v0_1::detail
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/host/impl/endpoint_requests.ipp"
+#include "mrc/host/endpoint_requests.inl"
 #endif

@@ -43,5 +43,5 @@ class Faults {
 }  // namespace mrc::inline v0_1::detail
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/host/impl/faults.ipp"
+#include "mrc/host/faults.inl"
 #endif

@@ -79,5 +79,5 @@ void merge_states(ProfileId id, EvProfileInfo& info, const HostSearch& search);
 }  // namespace mrc::inline v0_1::detail
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/host/impl/host_change.ipp"
+#include "mrc/host/host_change.inl"
 #endif

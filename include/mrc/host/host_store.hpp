@@ -108,5 +108,5 @@ class HostStoreWriter {
 }  // namespace mrc::inline v0_1::detail
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/host/impl/host_store.ipp"
+#include "mrc/host/host_store.inl"
 #endif

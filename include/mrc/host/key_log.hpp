@@ -35,5 +35,5 @@ class KeyLog {
 }  // namespace mrc::inline v0_1::detail
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/host/impl/key_log.ipp"
+#include "mrc/host/key_log.inl"
 #endif

@@ -131,7 +131,7 @@ class alignas(64) Lane {  // shares no cache line with another one
   [[nodiscard]] CourteousMutex& mutex() noexcept { return mutex_; }
   [[nodiscard]] engine::Engine& engine() noexcept { return engine_; }
 
-  // --- Queue pairs (impl/connect.ipp)
+  // --- Queue pairs (connect.inl)
   [[nodiscard]] QpAttributes default_attributes() const noexcept;
   [[nodiscard]] ConnectionInfo local_info(Qpn qpn);
   void connect(Qpn qpn, const ConnectionInfo& peer);
@@ -144,7 +144,7 @@ class alignas(64) Lane {  // shares no cache line with another one
   /// How many shared receive queues it has, as DeviceCore counts them, under its own lock.
   [[nodiscard]] std::uint32_t& srqs() noexcept { return srqs_; }
 
-  // --- Datagram queue pairs (impl/lane_datagrams.ipp)
+  // --- Datagram queue pairs (lane_datagrams.inl)
   /// Overrides `init.mtu` with the largest MTU of RoCEv2 that the planes carry.
   [[nodiscard]] Result<Qpn> create_datagram_qp(engine::DatagramInit init);
   [[nodiscard]] DatagramInfo query_datagram_qp(Qpn qpn);
@@ -153,7 +153,7 @@ class alignas(64) Lane {  // shares no cache line with another one
                       std::size_t& posted) noexcept;
   Errc close_datagram_qp(Qpn qpn) noexcept;
 
-  // --- Profiles (impl/lane_profiles.ipp)
+  // --- Profiles (lane_profiles.inl)
   /// Sets the profiles that a queue pair gets on its way to INIT.
   void set_profiles(Qpn qpn, const QpProfiles& profiles);
   /// See Peers::update().
@@ -188,7 +188,7 @@ class alignas(64) Lane {  // shares no cache line with another one
   }
   [[nodiscard]] PlaneState plane_state(unsigned plane) noexcept;
 
-  // --- Requests to any host (impl/lane_endpoints.ipp)
+  // --- Requests to any host (lane_endpoints.inl)
   /// See Device::request_endpoints(). Throws mrc::Error.
   [[nodiscard]] std::vector<EndpointResponse> request_endpoints(
       EndpointOperation operation, std::span<const EndpointRequest> requests, Duration timeout,
@@ -207,7 +207,7 @@ class alignas(64) Lane {  // shares no cache line with another one
   /// Adds what this lane has counted, with or without a report on each peer.
   void add_to(DeviceStats& stats, bool peers);
 
-  // --- Reports (impl/lane_reports.ipp): those of many things in parts, so that none of the calls
+  // --- Reports (lane_reports.inl): those of many things in parts, so that none of the calls
   // holds the lock for long
   /// Places for queue pairs.
   [[nodiscard]] std::size_t qp_places() noexcept {
@@ -231,7 +231,7 @@ class alignas(64) Lane {  // shares no cache line with another one
   [[nodiscard]] OpenedPlanes open_planes(std::optional<std::uint8_t> slot) const;
   [[nodiscard]] engine::EngineOptions engine_options() const;
   [[nodiscard]] ResolutionOptions resolution_options() const;
-  // impl/connect.ipp
+  // connect.inl
   [[nodiscard]] ConnectionInfo info_of(Qpn qpn) const;
   [[nodiscard]] bool asks_for_trims() const noexcept;
   [[nodiscard]] const engine::QueuePairState& in_state(Qpn qpn, QpState state,
@@ -241,19 +241,19 @@ class alignas(64) Lane {  // shares no cache line with another one
   void resolve(Qpn qpn, const QpChange& change, const std::string& doing);
   [[nodiscard]] PeerId peer_for(std::unique_lock<CourteousMutex>& lock, Qpn qpn,
                                 const ConnectionInfo& info, const std::string& doing);
-  // impl/lane_endpoints.ipp
+  // lane_endpoints.inl
   [[nodiscard]] bool await_responses(EndpointRequests::Batch& batch, Time end);
   struct OwnProbes;
   void work_on(OwnProbes& probes) noexcept;
   void nap(Time end) const noexcept;
   void steered() noexcept;
   void apply_steering(Time now) noexcept;
-  // impl/lane_reports.ipp
+  // lane_reports.inl
   [[nodiscard]] QpReport report_of(const engine::QueuePairState& qp, Time now);
   [[nodiscard]] static std::vector<PathReport> paths_of(const engine::Peer& peer, std::size_t first,
                                                         std::size_t most);
   void to_init(Qpn qpn, const std::optional<QpProfiles>& wanted, const std::string& doing);
-  // impl/lane_profiles.ipp
+  // lane_profiles.inl
   void enter_init(Qpn qpn, const std::string& doing);
   void release_profiles(Qpn qpn) noexcept;
   [[nodiscard]] PeerProfiles profiles_of(Qpn qpn) const;
@@ -299,10 +299,10 @@ class alignas(64) Lane {  // shares no cache line with another one
 }  // namespace mrc::inline v0_1::detail
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/host/impl/connect.ipp"
-#include "mrc/host/impl/lane.ipp"
-#include "mrc/host/impl/lane_datagrams.ipp"
-#include "mrc/host/impl/lane_endpoints.ipp"
-#include "mrc/host/impl/lane_profiles.ipp"
-#include "mrc/host/impl/lane_reports.ipp"
+#include "mrc/host/connect.inl"
+#include "mrc/host/lane.inl"
+#include "mrc/host/lane_datagrams.inl"
+#include "mrc/host/lane_endpoints.inl"
+#include "mrc/host/lane_profiles.inl"
+#include "mrc/host/lane_reports.inl"
 #endif

@@ -100,5 +100,5 @@ class AllLanes {
 }  // namespace mrc::inline v0_1::detail
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/host/impl/lanes.ipp"
+#include "mrc/host/lanes.inl"
 #endif

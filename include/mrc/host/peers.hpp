@@ -181,5 +181,5 @@ class Peers {
 }  // namespace mrc::inline v0_1::detail
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/host/impl/peers.ipp"
+#include "mrc/host/peers.inl"
 #endif

@@ -30,5 +30,5 @@ inline constinit std::atomic<MakePlaneKind> packet_kind{nullptr}, verbs_kind{nul
 }  // namespace mrc::inline v0_1::detail
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/host/impl/plane_kinds.ipp"
+#include "mrc/host/plane_kinds.inl"
 #endif

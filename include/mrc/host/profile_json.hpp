@@ -26,5 +26,5 @@ namespace mrc::inline v0_1::detail {
 }  // namespace mrc::inline v0_1::detail
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/host/impl/profile_json.ipp"
+#include "mrc/host/profile_json.inl"
 #endif

@@ -63,7 +63,7 @@ class ProfileRegistry {
   void acquire(const QpProfiles& profiles);
   void release(const QpProfiles& profiles) noexcept;
 
-  // --- What holds for all devices of a host (impl/profile_follow.ipp)
+  // --- What holds for all devices of a host (profile_follow.inl)
   /// All profiles.
   [[nodiscard]] ProfileSet set() const;
   /// A profile that can't be had, since queue pairs use what is to change, or the ports can't send
@@ -100,14 +100,14 @@ class ProfileRegistry {
     std::uint32_t users = 0;
   };
 
-  // impl/profile_follow.ipp
+  // profile_follow.inl
   [[nodiscard]] Evs followed(ProfileId id, const ProfileSet::Evs& wanted, const Evs* before,
                              bool same_format) const;
   void put_format(ProfileId id, const Format& wanted);
   [[nodiscard]] Evs kept(ProfileId id, const Evs& evs, const ProfileSet& set) const;
   [[nodiscard]] Cc followed(ProfileId id, const ProfileSet::Cc& wanted, const Cc* before) const;
 
-  // impl/ev_profile.ipp
+  // ev_profile.inl
   void set_attributes(ProfileId id, Evs& evs, const EvProfileChange& change) const;
   void fill(ProfileId id, Evs& evs) const;
   void check_entries(ProfileId id, const Evs& evs) const;
@@ -130,7 +130,7 @@ class ProfileRegistry {
 }  // namespace mrc::inline v0_1::detail
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/host/impl/ev_profile.ipp"
-#include "mrc/host/impl/profile_follow.ipp"
-#include "mrc/host/impl/profile_registry.ipp"
+#include "mrc/host/ev_profile.inl"
+#include "mrc/host/profile_follow.inl"
+#include "mrc/host/profile_registry.inl"
 #endif

@@ -86,5 +86,5 @@ class Profiles {
 }  // namespace mrc::inline v0_1::detail
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/host/impl/profiles.ipp"
+#include "mrc/host/profiles.inl"
 #endif

@@ -157,5 +157,5 @@ class Progress {
 }  // namespace mrc::inline v0_1::detail
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/host/impl/progress.ipp"
+#include "mrc/host/progress.inl"
 #endif

@@ -147,5 +147,5 @@ class Rounds {
 }  // namespace mrc::inline v0_1::detail
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/host/impl/rounds.ipp"
+#include "mrc/host/rounds.inl"
 #endif

@@ -27,5 +27,5 @@ namespace mrc::inline v0_1::detail {
 }  // namespace mrc::inline v0_1::detail
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/host/impl/steering_json.ipp"
+#include "mrc/host/steering_json.inl"
 #endif

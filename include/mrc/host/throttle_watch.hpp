@@ -41,5 +41,5 @@ class ThrottleWatch {
 }  // namespace mrc::inline v0_1::detail
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/host/impl/throttle_watch.ipp"
+#include "mrc/host/throttle_watch.inl"
 #endif

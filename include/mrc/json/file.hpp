@@ -58,5 +58,5 @@ class File {
 }  // namespace mrc::inline v0_1::json_file
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/json/impl/file.ipp"
+#include "mrc/json/file.inl"
 #endif

@@ -17,5 +17,5 @@ namespace mrc::inline v0_1::json_file::detail {
 }  // namespace mrc::inline v0_1::json_file::detail
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/json/impl/json_reader.ipp"
+#include "mrc/json/json_reader.inl"
 #endif

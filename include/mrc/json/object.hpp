@@ -171,5 +171,5 @@ class Object {
 }  // namespace mrc::inline v0_1::json_file
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/json/impl/object.ipp"
+#include "mrc/json/object.inl"
 #endif

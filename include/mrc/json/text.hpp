@@ -44,5 +44,5 @@ template <class Range>
 }  // namespace mrc::inline v0_1::json_file
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/json/impl/text.ipp"
+#include "mrc/json/text.inl"
 #endif

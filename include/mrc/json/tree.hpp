@@ -65,5 +65,5 @@ struct Tree {
 }  // namespace mrc::inline v0_1::json_file::detail
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/json/impl/tree.ipp"
+#include "mrc/json/tree.inl"
 #endif

@@ -87,5 +87,5 @@ template <std::integral T>
 }  // namespace mrc::inline v0_1::json_file::detail
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/json/impl/value.ipp"
+#include "mrc/json/value.inl"
 #endif

@@ -104,5 +104,5 @@ struct LocalAddress {
 }  // namespace mrc::inline v0_1::port
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/net/impl/address.ipp"
+#include "mrc/net/address.inl"
 #endif

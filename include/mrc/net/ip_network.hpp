@@ -37,5 +37,5 @@ struct Network {
 }  // namespace mrc::inline v0_1::port
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/net/impl/ip_network.ipp"
+#include "mrc/net/ip_network.inl"
 #endif

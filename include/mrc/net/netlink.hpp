@@ -81,5 +81,5 @@ void solicit_neighbour(std::uint32_t interface_index, const IpAddress& address) 
 }  // namespace mrc::inline v0_1::port
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/net/impl/netlink.ipp"
+#include "mrc/net/netlink.inl"
 #endif

@@ -23,5 +23,5 @@ namespace mrc::inline v0_1::port {
 }  // namespace mrc::inline v0_1::port
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/net/impl/network_namespace.ipp"
+#include "mrc/net/network_namespace.inl"
 #endif

@@ -43,5 +43,5 @@ std::uint64_t set_buffer(const Socket& socket, int name, int force, std::uint32_
 }  // namespace mrc::inline v0_1::port
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/net/impl/socket.ipp"
+#include "mrc/net/socket.inl"
 #endif

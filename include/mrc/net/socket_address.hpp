@@ -48,5 +48,5 @@ struct SocketAddress {
 }  // namespace mrc::inline v0_1::port
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/net/impl/socket_address.ipp"
+#include "mrc/net/socket_address.inl"
 #endif

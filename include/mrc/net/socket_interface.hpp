@@ -87,5 +87,5 @@ namespace detail {
 }  // namespace mrc::inline v0_1::port
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/net/impl/socket_interface.ipp"
+#include "mrc/net/socket_interface.inl"
 #endif

@@ -26,5 +26,5 @@ namespace mrc::inline v0_1::port {
 }  // namespace mrc::inline v0_1::port
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/net/impl/tcp.ipp"
+#include "mrc/net/tcp.inl"
 #endif

@@ -48,5 +48,5 @@ struct Way {
 }  // namespace mrc::inline v0_1::port
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/net/impl/way.ipp"
+#include "mrc/net/way.inl"
 #endif

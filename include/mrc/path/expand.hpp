@@ -84,5 +84,5 @@ struct EvField {
 }  // namespace mrc::inline v0_1::path
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/path/impl/expand.ipp"
+#include "mrc/path/expand.inl"
 #endif

@@ -332,5 +332,5 @@ class PathSet {
 }  // namespace mrc::inline v0_1::path
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/path/impl/path_set.ipp"
+#include "mrc/path/path_set.inl"
 #endif

@@ -68,5 +68,5 @@ struct EvPlan {
 }  // namespace mrc::inline v0_1::path
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/path/impl/profile.ipp"
+#include "mrc/path/profile.inl"
 #endif

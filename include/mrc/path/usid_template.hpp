@@ -86,5 +86,5 @@ struct UsidTemplate {
 }  // namespace mrc::inline v0_1::path
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/path/impl/usid_template.ipp"
+#include "mrc/path/usid_template.inl"
 #endif

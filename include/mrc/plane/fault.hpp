@@ -193,5 +193,5 @@ class FaultInjector {
 }  // namespace mrc::inline v0_1::port
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/impl/fault.ipp"
+#include "mrc/plane/fault.inl"
 #endif

@@ -99,5 +99,5 @@ class FaultHold {
 }  // namespace mrc::inline v0_1::port
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/impl/fault_hold.ipp"
+#include "mrc/plane/fault_hold.inl"
 #endif

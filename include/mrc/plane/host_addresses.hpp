@@ -73,5 +73,5 @@ class AddressBook {
 }  // namespace mrc::inline v0_1::detail
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/impl/host_addresses.ipp"
+#include "mrc/plane/host_addresses.inl"
 #endif

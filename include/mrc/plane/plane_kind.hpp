@@ -248,5 +248,5 @@ void set_shared_options(port::PortOptions& options, const Config& config, Plane 
 }  // namespace mrc::inline v0_1::detail
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/impl/plane_kind.ipp"
+#include "mrc/plane/plane_kind.inl"
 #endif

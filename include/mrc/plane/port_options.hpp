@@ -42,5 +42,5 @@ struct PortOptions {
 }  // namespace mrc::inline v0_1::port
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/impl/port_options.ipp"
+#include "mrc/plane/port_options.inl"
 #endif

@@ -65,5 +65,5 @@ class ReceiveCheck {
 }  // namespace mrc::inline v0_1::port
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/impl/receive_check.ipp"
+#include "mrc/plane/receive_check.inl"
 #endif

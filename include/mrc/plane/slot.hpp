@@ -62,5 +62,5 @@ namespace detail {
 }  // namespace mrc::inline v0_1::port
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/impl/slot.ipp"
+#include "mrc/plane/slot.inl"
 #endif

@@ -42,5 +42,5 @@ class Changes {
 }  // namespace mrc::inline v0_1::probe
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/probe/impl/changes.ipp"
+#include "mrc/probe/changes.inl"
 #endif

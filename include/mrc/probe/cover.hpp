@@ -19,5 +19,5 @@ namespace mrc::inline v0_1::probe {
 }  // namespace mrc::inline v0_1::probe
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/probe/impl/cover.ipp"
+#include "mrc/probe/cover.inl"
 #endif

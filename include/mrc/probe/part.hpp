@@ -75,5 +75,5 @@ struct Part {
 }  // namespace mrc::inline v0_1::probe
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/probe/impl/part.ipp"
+#include "mrc/probe/part.inl"
 #endif

@@ -123,5 +123,5 @@ class PathMaker {
 }  // namespace mrc::inline v0_1::probe
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/probe/impl/paths.ipp"
+#include "mrc/probe/paths.inl"
 #endif

@@ -70,5 +70,5 @@ struct Trouble {
 }  // namespace mrc::inline v0_1::probe
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/probe/impl/report.ipp"
+#include "mrc/probe/report.inl"
 #endif

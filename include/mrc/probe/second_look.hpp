@@ -28,5 +28,5 @@ struct SecondLook {
 }  // namespace mrc::inline v0_1::probe
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/probe/impl/second_look.ipp"
+#include "mrc/probe/second_look.inl"
 #endif

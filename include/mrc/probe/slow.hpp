@@ -79,5 +79,5 @@ class StandingRecord {
 }  // namespace mrc::inline v0_1::probe
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/probe/impl/slow.ipp"
+#include "mrc/probe/slow.inl"
 #endif

@@ -104,5 +104,5 @@ class Sweep {
 }  // namespace mrc::inline v0_1::probe
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/probe/impl/sweep.ipp"
+#include "mrc/probe/sweep.inl"
 #endif

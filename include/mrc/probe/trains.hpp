@@ -94,5 +94,5 @@ class Trains {
 }  // namespace mrc::inline v0_1::probe
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/probe/impl/trains.ipp"
+#include "mrc/probe/trains.inl"
 #endif

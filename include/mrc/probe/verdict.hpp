@@ -54,5 +54,5 @@ enum class Extent : std::uint8_t {
 }  // namespace mrc::inline v0_1::probe
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/probe/impl/verdict.ipp"
+#include "mrc/probe/verdict.inl"
 #endif

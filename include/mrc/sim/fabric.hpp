@@ -166,5 +166,5 @@ class Fabric {
 }  // namespace mrc::inline v0_1::sim
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/sim/impl/fabric.ipp"
+#include "mrc/sim/fabric.inl"
 #endif

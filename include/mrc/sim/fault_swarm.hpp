@@ -29,5 +29,5 @@ struct SwarmOptions {
 }  // namespace mrc::inline v0_1::sim
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/sim/impl/fault_swarm.ipp"
+#include "mrc/sim/fault_swarm.inl"
 #endif

@@ -122,5 +122,5 @@ class FaultSchedule {
 }  // namespace mrc::inline v0_1::sim
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/sim/impl/faults.ipp"
+#include "mrc/sim/faults.inl"
 #endif

@@ -97,5 +97,5 @@ class MrcCluster : public Cluster, private MrcHost::Application {
 }  // namespace mrc::inline v0_1::sim
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/sim/impl/mrc_cluster.ipp"
+#include "mrc/sim/mrc_cluster.inl"
 #endif

@@ -105,5 +105,5 @@ class MrcHost : public Node {
 }  // namespace mrc::inline v0_1::sim
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/sim/impl/mrc_host.ipp"
+#include "mrc/sim/mrc_host.inl"
 #endif

@@ -205,5 +205,5 @@ class Network {
 }  // namespace mrc::inline v0_1::sim
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/sim/impl/network.ipp"
+#include "mrc/sim/network.inl"
 #endif

@@ -140,5 +140,5 @@ class Port {
 }  // namespace mrc::inline v0_1::sim
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/sim/impl/port.ipp"
+#include "mrc/sim/port.inl"
 #endif

@@ -129,5 +129,5 @@ class Recorder {
 }  // namespace mrc::inline v0_1::sim
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/sim/impl/recorder.ipp"
+#include "mrc/sim/recorder.inl"
 #endif

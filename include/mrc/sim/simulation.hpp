@@ -124,5 +124,5 @@ class Simulation {
 }  // namespace mrc::inline v0_1::sim
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/sim/impl/simulation.ipp"
+#include "mrc/sim/simulation.inl"
 #endif

@@ -121,5 +121,5 @@ struct Summary {
 }  // namespace mrc::inline v0_1::sim
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/sim/impl/summary.ipp"
+#include "mrc/sim/summary.inl"
 #endif

@@ -34,5 +34,5 @@ struct Crc32Kernel {
 }  // namespace mrc::inline v0_1::wire
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/wire/impl/crc32.ipp"
+#include "mrc/wire/crc32.inl"
 #endif

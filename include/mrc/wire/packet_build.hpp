@@ -56,5 +56,5 @@ struct Envelope {
 }  // namespace mrc::inline v0_1::wire
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/wire/impl/packet_build.ipp"
+#include "mrc/wire/packet_build.inl"
 #endif

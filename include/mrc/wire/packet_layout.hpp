@@ -81,5 +81,5 @@ struct PacketLayout {
 }  // namespace mrc::inline v0_1::wire
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/wire/impl/packet_layout.ipp"
+#include "mrc/wire/packet_layout.inl"
 #endif

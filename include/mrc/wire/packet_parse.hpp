@@ -64,5 +64,5 @@ struct ParsedPacket {
 }  // namespace mrc::inline v0_1::wire
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/wire/impl/packet_parse.ipp"
+#include "mrc/wire/packet_parse.inl"
 #endif

@@ -28,5 +28,5 @@ inline constexpr std::size_t kTrimKeepMin = sizeof(Udp) + sizeof(Bth);
 }  // namespace mrc::inline v0_1::wire
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/wire/impl/packet_trim.ipp"
+#include "mrc/wire/packet_trim.inl"
 #endif

@@ -6,6 +6,6 @@
 #error "define MRC_SEPARATE_COMPILATION in every unit of the program to compile OpenMRC once"
 #endif
 
-#include "mrc/plane/packet/impl/fabric_settings.ipp"
-#include "mrc/plane/packet/impl/packet_kind.ipp"
-#include "mrc/plane/packet/impl/probe_responder.ipp"
+#include "mrc/plane/packet/fabric_settings.inl"
+#include "mrc/plane/packet/packet_kind.inl"
+#include "mrc/plane/packet/probe_responder.inl"

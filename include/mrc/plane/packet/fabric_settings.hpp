@@ -50,5 +50,5 @@ struct FabricSpecs {
 }  // namespace mrc::inline v0_1::detail
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/packet/impl/fabric_settings.ipp"
+#include "mrc/plane/packet/fabric_settings.inl"
 #endif

@@ -19,5 +19,5 @@ void attach_slot_filter(const Socket& socket, std::uint8_t slot, std::uint16_t u
 }  // namespace mrc::inline v0_1::port
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/packet/impl/packet_filter.ipp"
+#include "mrc/plane/packet/packet_filter.inl"
 #endif

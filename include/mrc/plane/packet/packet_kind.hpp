@@ -17,5 +17,5 @@ namespace mrc::inline v0_1::detail {
 }  // namespace mrc::inline v0_1::detail
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/packet/impl/packet_kind.ipp"
+#include "mrc/plane/packet/packet_kind.inl"
 #endif

@@ -59,5 +59,5 @@ struct PacketPortOptions : PortOptions {
 }  // namespace mrc::inline v0_1::port
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/packet/impl/packet_options.ipp"
+#include "mrc/plane/packet/packet_options.inl"
 #endif

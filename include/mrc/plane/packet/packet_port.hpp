@@ -182,6 +182,6 @@ class PacketPort final : public CopyingPort {
 }  // namespace mrc::inline v0_1::port
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/packet/impl/packet_link.ipp"
-#include "mrc/plane/packet/impl/packet_port.ipp"
+#include "mrc/plane/packet/packet_link.inl"
+#include "mrc/plane/packet/packet_port.inl"
 #endif

@@ -63,5 +63,5 @@ class PacketReceiver {
 }  // namespace mrc::inline v0_1::port
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/packet/impl/packet_receive.ipp"
+#include "mrc/plane/packet/packet_receive.inl"
 #endif

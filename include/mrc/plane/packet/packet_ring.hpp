@@ -78,5 +78,5 @@ class PacketRing {
 }  // namespace mrc::inline v0_1::port
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/packet/impl/packet_ring.ipp"
+#include "mrc/plane/packet/packet_ring.inl"
 #endif

@@ -35,5 +35,5 @@ struct PacketSlotClaim {
 }  // namespace mrc::inline v0_1::port
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/packet/impl/packet_slot.ipp"
+#include "mrc/plane/packet/packet_slot.inl"
 #endif

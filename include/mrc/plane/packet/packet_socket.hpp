@@ -45,5 +45,5 @@ struct InterfaceState {
 }  // namespace mrc::inline v0_1::port
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/packet/impl/packet_socket.ipp"
+#include "mrc/plane/packet/packet_socket.inl"
 #endif

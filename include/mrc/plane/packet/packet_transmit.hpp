@@ -87,5 +87,5 @@ class PacketTransmitter {
 }  // namespace mrc::inline v0_1::port
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/packet/impl/packet_transmit.ipp"
+#include "mrc/plane/packet/packet_transmit.inl"
 #endif

@@ -88,5 +88,5 @@ class ProbeResponder : public StrangerLimits {
 }  // namespace mrc::inline v0_1::detail
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/packet/impl/probe_responder.ipp"
+#include "mrc/plane/packet/probe_responder.inl"
 #endif

@@ -84,5 +84,5 @@ class SocketFrames final : public FrameChannel {
 }  // namespace mrc::inline v0_1::port
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/packet/impl/socket_frames.ipp"
+#include "mrc/plane/packet/socket_frames.inl"
 #endif

@@ -36,5 +36,5 @@ struct VerbsPlaneName {
 }  // namespace mrc::inline v0_1::port
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/packet/impl/verbs_name.ipp"
+#include "mrc/plane/packet/verbs_name.inl"
 #endif

@@ -21,5 +21,5 @@ void attach_udp_filter(const Socket& socket, std::uint32_t largest);
 }  // namespace mrc::inline v0_1::port
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/udp/impl/udp_filter.ipp"
+#include "mrc/plane/udp/udp_filter.inl"
 #endif

@@ -15,5 +15,5 @@ namespace mrc::inline v0_1::detail {
 }  // namespace mrc::inline v0_1::detail
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/udp/impl/udp_kind.ipp"
+#include "mrc/plane/udp/udp_kind.inl"
 #endif

@@ -43,5 +43,5 @@ struct UdpPortOptions : PortOptions {
 }  // namespace mrc::inline v0_1::port
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/udp/impl/udp_options.ipp"
+#include "mrc/plane/udp/udp_options.inl"
 #endif

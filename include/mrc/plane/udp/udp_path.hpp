@@ -50,5 +50,5 @@ void open_bound(const UdpPortOptions& options, const LocalAddress& local,
 }  // namespace mrc::inline v0_1::port
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/udp/impl/udp_path.ipp"
+#include "mrc/plane/udp/udp_path.inl"
 #endif

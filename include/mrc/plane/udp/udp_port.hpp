@@ -285,5 +285,5 @@ class UdpPort final : public CopyingPort {
 }  // namespace mrc::inline v0_1::port
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/udp/impl/udp_port.ipp"
+#include "mrc/plane/udp/udp_port.inl"
 #endif

@@ -125,5 +125,5 @@ class UdpReceiver {
 }  // namespace mrc::inline v0_1::port
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/udp/impl/udp_receive.ipp"
+#include "mrc/plane/udp/udp_receive.inl"
 #endif

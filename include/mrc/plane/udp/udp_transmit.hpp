@@ -155,5 +155,5 @@ class UdpTransmitter {
 }  // namespace mrc::inline v0_1::port
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/udp/impl/udp_transmit.ipp"
+#include "mrc/plane/udp/udp_transmit.inl"
 #endif

@@ -160,5 +160,5 @@ struct UcOrigins {
 }  // namespace mrc::inline v0_1::port
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/verbs/impl/uc_message.ipp"
+#include "mrc/plane/verbs/uc_message.inl"
 #endif

@@ -166,5 +166,5 @@ class UcReceiver {
 }  // namespace mrc::inline v0_1::port
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/verbs/impl/uc_receiver.ipp"
+#include "mrc/plane/verbs/uc_receiver.inl"
 #endif

@@ -140,5 +140,5 @@ class UcSender {
 }  // namespace mrc::inline v0_1::port
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/verbs/impl/uc_sender.ipp"
+#include "mrc/plane/verbs/uc_sender.inl"
 #endif

@@ -88,5 +88,5 @@ class UcWaits {
 }  // namespace mrc::inline v0_1::port
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/verbs/impl/uc_waits.ipp"
+#include "mrc/plane/verbs/uc_waits.inl"
 #endif

@@ -93,5 +93,5 @@ class VerbsAddresses {
 }  // namespace mrc::inline v0_1::port
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/verbs/impl/verbs_addresses.ipp"
+#include "mrc/plane/verbs/verbs_addresses.inl"
 #endif

@@ -31,5 +31,5 @@ struct VerbsContact {
 }  // namespace mrc::inline v0_1::port
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/verbs/impl/verbs_contact.ipp"
+#include "mrc/plane/verbs/verbs_contact.inl"
 #endif

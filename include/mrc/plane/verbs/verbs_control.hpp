@@ -79,5 +79,5 @@ class VerbsControl {
 }  // namespace mrc::inline v0_1::port
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/verbs/impl/verbs_control.ipp"
+#include "mrc/plane/verbs/verbs_control.inl"
 #endif

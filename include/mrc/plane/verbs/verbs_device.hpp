@@ -79,5 +79,5 @@ struct VerbsPresence {
 }  // namespace mrc::inline v0_1::port
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/verbs/impl/verbs_device.ipp"
+#include "mrc/plane/verbs/verbs_device.inl"
 #endif

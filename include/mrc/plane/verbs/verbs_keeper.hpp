@@ -56,5 +56,5 @@ class VerbsKeeper {
 }  // namespace mrc::inline v0_1::port
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/verbs/impl/verbs_keeper.ipp"
+#include "mrc/plane/verbs/verbs_keeper.inl"
 #endif

@@ -16,5 +16,5 @@ namespace mrc::inline v0_1::detail {
 }  // namespace mrc::inline v0_1::detail
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/verbs/impl/verbs_kind.ipp"
+#include "mrc/plane/verbs/verbs_kind.inl"
 #endif

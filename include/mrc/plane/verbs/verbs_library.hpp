@@ -53,5 +53,5 @@ struct VerbsLibrary {
 }  // namespace mrc::inline v0_1::port
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/verbs/impl/verbs_library.ipp"
+#include "mrc/plane/verbs/verbs_library.inl"
 #endif

@@ -66,5 +66,5 @@ inline constexpr std::size_t kMaxVerbsMessage = 24 + 28 + 64 * 12;
 }  // namespace mrc::inline v0_1::port
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/verbs/impl/verbs_message.ipp"
+#include "mrc/plane/verbs/verbs_message.inl"
 #endif

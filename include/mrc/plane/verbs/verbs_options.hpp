@@ -31,5 +31,5 @@ struct VerbsPortOptions : PortOptions {
 }  // namespace mrc::inline v0_1::port
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/verbs/impl/verbs_options.ipp"
+#include "mrc/plane/verbs/verbs_options.inl"
 #endif

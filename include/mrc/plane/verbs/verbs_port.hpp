@@ -260,7 +260,7 @@ class VerbsPort final : public Port {
 }  // namespace mrc::inline v0_1::port
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/verbs/impl/verbs_port.ipp"
-#include "mrc/plane/verbs/impl/verbs_receive.ipp"
-#include "mrc/plane/verbs/impl/verbs_transmit.ipp"
+#include "mrc/plane/verbs/verbs_port.inl"
+#include "mrc/plane/verbs/verbs_receive.inl"
+#include "mrc/plane/verbs/verbs_transmit.inl"
 #endif

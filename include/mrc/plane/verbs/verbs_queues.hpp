@@ -233,5 +233,5 @@ class VerbsQueues {
 }  // namespace mrc::inline v0_1::port
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/verbs/impl/verbs_queues.ipp"
+#include "mrc/plane/verbs/verbs_queues.inl"
 #endif

@@ -134,5 +134,5 @@ struct VerbsParts {
 }  // namespace mrc::inline v0_1::port
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/verbs/impl/verbs_uc.ipp"
+#include "mrc/plane/verbs/verbs_uc.inl"
 #endif

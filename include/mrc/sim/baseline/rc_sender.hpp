@@ -182,5 +182,5 @@ class RcSender {
 }  // namespace mrc::inline v0_1::sim::baseline
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/sim/impl/rc_sender.ipp"
+#include "mrc/sim/rc_sender.inl"
 #endif

@@ -92,5 +92,5 @@ class RoceCluster : public Cluster, private RoceHost::Application {
 }  // namespace mrc::inline v0_1::sim::baseline
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/sim/impl/roce_cluster.ipp"
+#include "mrc/sim/roce_cluster.inl"
 #endif

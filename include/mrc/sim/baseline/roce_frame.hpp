@@ -62,5 +62,5 @@ struct RoceFrame {
 }  // namespace mrc::inline v0_1::sim::baseline
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/sim/impl/roce_frame.ipp"
+#include "mrc/sim/roce_frame.inl"
 #endif

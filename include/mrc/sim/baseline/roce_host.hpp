@@ -141,5 +141,5 @@ class RoceHost : public Node {
 }  // namespace mrc::inline v0_1::sim::baseline
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/sim/impl/roce_host.ipp"
+#include "mrc/sim/roce_host.inl"
 #endif

@@ -157,5 +157,5 @@ struct RoceHeader {
 }  // namespace mrc::inline v0_1::sim::baseline
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/sim/impl/roce_wire.ipp"
+#include "mrc/sim/roce_wire.inl"
 #endif

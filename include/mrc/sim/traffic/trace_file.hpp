@@ -91,5 +91,5 @@ struct TraceFile {
 }  // namespace mrc::inline v0_1::sim
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/sim/impl/trace_file.ipp"
+#include "mrc/sim/trace_file.inl"
 #endif

@@ -15,7 +15,7 @@
 #include "mrc/core/value_text.hpp"
 #include "mrc/host/device_control.hpp"
 #include "mrc/host/device_core.hpp"
-#include "mrc/host/impl/device_requests.ipp"
+#include "mrc/host/device_requests.inl"
 #include "mrc/host/profile_json.hpp"
 
 namespace mrc::inline v0_1::detail {

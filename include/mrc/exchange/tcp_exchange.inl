@@ -6,8 +6,8 @@
 
 #include "mrc/core/byte_codec.hpp"
 #include "mrc/core/error.hpp"
-#include "mrc/exchange/impl/tcp_socket.ipp"
 #include "mrc/exchange/tcp_exchange.hpp"
+#include "mrc/exchange/tcp_socket.inl"
 
 namespace mrc::inline v0_1 {
 

@@ -9,9 +9,9 @@
 #include <string>
 #include <utility>
 
-#include "mrc/host/impl/ev_profile.ipp"
-#include "mrc/host/impl/profile_registry.ipp"
+#include "mrc/host/ev_profile.inl"
 #include "mrc/host/profile_registry.hpp"
+#include "mrc/host/profile_registry.inl"
 
 namespace mrc::inline v0_1::detail {
 

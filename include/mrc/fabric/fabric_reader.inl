@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "mrc/fabric/fabric_reader.hpp"
-#include "mrc/fabric/impl/read_hosts.ipp"
-#include "mrc/fabric/impl/read_templates.ipp"
-#include "mrc/fabric/impl/read_usids.ipp"
+#include "mrc/fabric/read_hosts.inl"
+#include "mrc/fabric/read_templates.inl"
+#include "mrc/fabric/read_usids.inl"
 #include "mrc/json/file.hpp"
 #include "mrc/path/path_entry.hpp"
 #include "mrc/wire/overhead.hpp"

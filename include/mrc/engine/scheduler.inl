@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "mrc/engine/impl/data_sender.ipp"
+#include "mrc/engine/data_sender.inl"
 #include "mrc/engine/scheduler.hpp"
 
 namespace mrc::inline v0_1::engine {

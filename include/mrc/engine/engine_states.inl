@@ -7,7 +7,7 @@
 
 #include "mrc/core/mtu.hpp"
 #include "mrc/engine/engine.hpp"
-#include "mrc/engine/impl/requester.ipp"
+#include "mrc/engine/requester.inl"
 
 namespace mrc::inline v0_1::engine {
 

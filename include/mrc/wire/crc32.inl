@@ -6,8 +6,8 @@
 #include <cstddef>
 
 #include "mrc/wire/crc32.hpp"
+#include "mrc/wire/crc32_x86.inl"
 #include "mrc/wire/endian.hpp"
-#include "mrc/wire/impl/crc32_x86.ipp"
 
 namespace mrc::inline v0_1::wire {
 

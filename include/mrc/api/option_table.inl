@@ -14,7 +14,7 @@
 
 #include "mrc/api/device_config.hpp"
 #include "mrc/api/fault_schedule.hpp"
-#include "mrc/api/impl/option_kind.ipp"
+#include "mrc/api/option_kind.inl"
 #include "mrc/api/option_table.hpp"
 #include "mrc/api/peer_lists.hpp"
 #include "mrc/core/value_text.hpp"

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "mrc/core/random.hpp"
-#include "mrc/host/impl/profile_registry.ipp"
 #include "mrc/host/profile_registry.hpp"
+#include "mrc/host/profile_registry.inl"
 #include "mrc/path/event_ring.hpp"
 #include "mrc/path/generate.hpp"
 

@@ -6,7 +6,7 @@
 #include <bit>
 
 #include "mrc/engine/engine.hpp"
-#include "mrc/engine/impl/engine_objects.ipp"
+#include "mrc/engine/engine_objects.inl"
 
 namespace mrc::inline v0_1::engine {
 

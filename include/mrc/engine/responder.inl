@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Responder: packets in. Its answers are in responder_answers.ipp, SEND, READ and atomics in
-// responder_rc.ipp.
+// Responder: packets in. Its answers are in responder_answers.inl, SEND, READ and atomics in
+// responder_rc.inl.
 #pragma once
 
 #include <cstdlib>

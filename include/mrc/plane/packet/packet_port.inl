@@ -9,7 +9,7 @@
 
 #include "mrc/core/error.hpp"
 #include "mrc/core/system_error.hpp"
-#include "mrc/plane/packet/impl/packet_link.ipp"
+#include "mrc/plane/packet/packet_link.inl"
 #include "mrc/plane/packet/packet_port.hpp"
 #include "mrc/plane/packet/packet_receive.hpp"
 #include "mrc/plane/packet/packet_socket.hpp"

@@ -4,7 +4,7 @@
 #include <variant>
 
 #include "mrc/api/device_config.hpp"
-#include "mrc/api/impl/option_kind.ipp"
+#include "mrc/api/option_kind.inl"
 #include "mrc/api/option_table.hpp"
 
 namespace mrc::inline v0_1 {
