@@ -14,22 +14,22 @@
 
 namespace mrc::inline v0_1 {
 
-MRC_DECL CompletionChannel::CompletionChannel(std::shared_ptr<detail::DeviceCore> core,
-                                              std::shared_ptr<detail::ChannelEvents> events)
+CompletionChannel::CompletionChannel(std::shared_ptr<detail::DeviceCore> core,
+                                     std::shared_ptr<detail::ChannelEvents> events)
     : core_(std::move(core)), events_(std::move(events)) {}
 
-MRC_DECL int CompletionChannel::fd() const noexcept {
+int CompletionChannel::fd() const noexcept {
   return events_ ? events_->events.fd() : -1;
 }
 
-MRC_DECL std::optional<CqId> CompletionChannel::poll() noexcept {
+std::optional<CqId> CompletionChannel::poll() noexcept {
   CqId cq{};
   if (detail::usable(core_) != Errc::ok || !core_->cq_events().take(*events_, cq))
     return std::nullopt;
   return cq;
 }
 
-MRC_DECL std::optional<CqId> CompletionChannel::wait(Duration timeout) noexcept {
+std::optional<CqId> CompletionChannel::wait(Duration timeout) noexcept {
   const Time now = monotonic_now();
   const Time end = timeout >= kNever - now ? kNever : now + timeout;
   for (;;) {

@@ -9,40 +9,40 @@
 
 namespace mrc::inline v0_1 {
 
-MRC_DECL CompletionQueue::CompletionQueue(std::shared_ptr<detail::DeviceCore> core, CqId id, int fd)
+CompletionQueue::CompletionQueue(std::shared_ptr<detail::DeviceCore> core, CqId id, int fd)
     : core_(std::move(core)), id_(id), fd_(fd) {}
 
-MRC_DECL void CompletionQueue::swap(CompletionQueue& other) noexcept {
+void CompletionQueue::swap(CompletionQueue& other) noexcept {
   std::swap(core_, other.core_);
   std::swap(id_, other.id_);
   std::swap(fd_, other.fd_);
 }
-MRC_DECL CompletionQueue& CompletionQueue::operator=(CompletionQueue&& other) noexcept {
+CompletionQueue& CompletionQueue::operator=(CompletionQueue&& other) noexcept {
   CompletionQueue taken(std::move(other));
   swap(taken);
   return *this;
 }
-MRC_DECL std::size_t CompletionQueue::poll(std::span<Completion> out) noexcept {
+std::size_t CompletionQueue::poll(std::span<Completion> out) noexcept {
   return detail::usable(core_) == Errc::ok ? core_->lanes().poll_cq(id_, out) : 0;
 }
-MRC_DECL std::size_t CompletionQueue::wait(std::span<Completion> out, Duration timeout) {
+std::size_t CompletionQueue::wait(std::span<Completion> out, Duration timeout) {
   if (!core_) return 0;
   return detail::core_of(core_, "").lanes().wait_cq(id_, out, timeout);
 }
-MRC_DECL Errc CompletionQueue::arm(Arm what) noexcept {
+Errc CompletionQueue::arm(Arm what) noexcept {
   const Errc e = detail::usable(core_);
   return e == Errc::ok ? core_->lanes().arm_cq(id_, what) : e;
 }
-MRC_DECL void CompletionQueue::acknowledge(unsigned events) noexcept {
+void CompletionQueue::acknowledge(unsigned events) noexcept {
   if (detail::usable(core_) == Errc::ok) core_->cq_events().acknowledge(id_, events);
 }
-MRC_DECL int CompletionQueue::fd() const noexcept {
+int CompletionQueue::fd() const noexcept {
   return fd_;
 }
-MRC_DECL bool CompletionQueue::overrun() const noexcept {
+bool CompletionQueue::overrun() const noexcept {
   return detail::usable(core_) == Errc::ok && core_->cq_overrun(id_);
 }
-MRC_DECL Errc CompletionQueue::close() noexcept {
+Errc CompletionQueue::close() noexcept {
   if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
   if (const Errc e = core_->close_cq(id_); e != Errc::ok) return e;
   core_.reset();
@@ -50,7 +50,7 @@ MRC_DECL Errc CompletionQueue::close() noexcept {
   return Errc::ok;
 }
 /// A queue that is still used stays in the device, which destroys it in the end.
-MRC_DECL CompletionQueue::~CompletionQueue() {
+CompletionQueue::~CompletionQueue() {
   (void)close();
 }
 

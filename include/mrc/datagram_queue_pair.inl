@@ -9,24 +9,24 @@
 
 namespace mrc::inline v0_1 {
 
-MRC_DECL DatagramQueuePair::DatagramQueuePair(std::shared_ptr<detail::DeviceCore> core,
-                                              detail::Lane* lane, Qpn qpn)
+DatagramQueuePair::DatagramQueuePair(std::shared_ptr<detail::DeviceCore> core, detail::Lane* lane,
+                                     Qpn qpn)
     : core_(std::move(core)), lane_(lane), qpn_(qpn) {}
 
-MRC_DECL void DatagramQueuePair::swap(DatagramQueuePair& other) noexcept {
+void DatagramQueuePair::swap(DatagramQueuePair& other) noexcept {
   std::swap(core_, other.core_);
   std::swap(lane_, other.lane_);
   std::swap(qpn_, other.qpn_);
 }
-MRC_DECL DatagramQueuePair& DatagramQueuePair::operator=(DatagramQueuePair&& other) noexcept {
+DatagramQueuePair& DatagramQueuePair::operator=(DatagramQueuePair&& other) noexcept {
   DatagramQueuePair taken(std::move(other));
   swap(taken);
   return *this;
 }
-MRC_DECL unsigned DatagramQueuePair::lane() const noexcept {
+unsigned DatagramQueuePair::lane() const noexcept {
   return core_ ? lane_->index() : 0;
 }
-MRC_DECL QpState DatagramQueuePair::state() const noexcept {
+QpState DatagramQueuePair::state() const noexcept {
   if (const Errc e = detail::usable(core_); e != Errc::ok)
     return e == Errc::forked ? QpState::err : QpState::reset;
   return lane_->with_engine([&](engine::Engine& engine, Time) {
@@ -34,12 +34,12 @@ MRC_DECL QpState DatagramQueuePair::state() const noexcept {
     return qp == nullptr ? QpState::reset : qp->state;
   });
 }
-MRC_DECL Errc DatagramQueuePair::modify(const DatagramChange& change) noexcept {
+Errc DatagramQueuePair::modify(const DatagramChange& change) noexcept {
   if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
   return lane_->with_doorbell(
       [&](engine::Engine& engine, Time) { return engine.modify_datagram_qp(qpn_, change); });
 }
-MRC_DECL Errc DatagramQueuePair::start(std::uint32_t q_key) noexcept {
+Errc DatagramQueuePair::start(std::uint32_t q_key) noexcept {
   if (detail::usable(core_) == Errc::ok && state() != QpState::reset) return Errc::invalid_state;
   for (const QpState step : {QpState::init, QpState::rtr, QpState::rts}) {
     DatagramChange change;
@@ -49,44 +49,43 @@ MRC_DECL Errc DatagramQueuePair::start(std::uint32_t q_key) noexcept {
   }
   return Errc::ok;
 }
-MRC_DECL DatagramInfo DatagramQueuePair::query() const {
+DatagramInfo DatagramQueuePair::query() const {
   (void)detail::core_of(core_, "this queue pair was closed");
   return lane_->query_datagram_qp(qpn_);
 }
-MRC_DECL void DatagramQueuePair::prepare(const AddressHandle& to, Qpn remote,
-                                         Duration patience) const {
+void DatagramQueuePair::prepare(const AddressHandle& to, Qpn remote, Duration patience) const {
   (void)detail::core_of(core_, "this queue pair was closed");
   lane_->prepare_datagrams(to.gid, remote, patience);
 }
-MRC_DECL Errc DatagramQueuePair::post_send(const DatagramRequest& request) noexcept {
+Errc DatagramQueuePair::post_send(const DatagramRequest& request) noexcept {
   std::size_t posted = 0;
   return post_sends({&request, 1}, posted);
 }
-MRC_DECL Errc DatagramQueuePair::post_sends(std::span<const DatagramRequest> requests,
-                                            std::size_t& posted) noexcept {
+Errc DatagramQueuePair::post_sends(std::span<const DatagramRequest> requests,
+                                   std::size_t& posted) noexcept {
   posted = 0;
   if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
   return lane_->post_datagrams(qpn_, requests, posted);
 }
-MRC_DECL Errc DatagramQueuePair::post_receive(const ReceiveRequest& request) noexcept {
+Errc DatagramQueuePair::post_receive(const ReceiveRequest& request) noexcept {
   if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
   return lane_->with_events(
       [&](engine::Engine& engine, Time) { return engine.post_datagram_receive(qpn_, request); });
 }
-MRC_DECL Errc DatagramQueuePair::complete_send(std::uint64_t wr_id, WcStatus status) noexcept {
+Errc DatagramQueuePair::complete_send(std::uint64_t wr_id, WcStatus status) noexcept {
   if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
   return lane_->with_events([&](engine::Engine& engine, Time) {
     return engine.complete_send(qpn_, wr_id, SendOpcode::send, status);
   });
 }
-MRC_DECL Errc DatagramQueuePair::close() noexcept {
+Errc DatagramQueuePair::close() noexcept {
   if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
   const Errc e = lane_->close_datagram_qp(qpn_);
   core_.reset();
   lane_ = nullptr;
   return e;
 }
-MRC_DECL DatagramQueuePair::~DatagramQueuePair() {
+DatagramQueuePair::~DatagramQueuePair() {
   (void)close();
 }
 

@@ -498,14 +498,3 @@ class MRC_API Device {
 };
 
 }  // namespace mrc::inline v0_1
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/completion_channel.inl"
-#include "mrc/completion_queue.inl"
-#include "mrc/datagram_queue_pair.inl"
-#include "mrc/device.inl"
-#include "mrc/device_profiles.inl"
-#include "mrc/memory_region.inl"
-#include "mrc/queue_pair.inl"
-#include "mrc/shared_receive_queue.inl"
-#endif

@@ -10,42 +10,42 @@
 
 namespace mrc::inline v0_1 {
 
-MRC_SETUP Device::Device(const Config& config)
+Device::Device(const Config& config)
     : core_(new detail::DeviceCore(config), &detail::DeviceCore::release) {}
 
-MRC_SETUP Device::Device(const Config& config, std::unique_ptr<detail::PlaneKind> kind)
+Device::Device(const Config& config, std::unique_ptr<detail::PlaneKind> kind)
     : core_(new detail::DeviceCore(config, std::move(kind)), &detail::DeviceCore::release) {}
 
-MRC_DECL PdId Device::default_pd() const noexcept {
+PdId Device::default_pd() const noexcept {
   return core_->default_pd();
 }
 
-MRC_SETUP PdId Device::alloc_pd() {
+PdId Device::alloc_pd() {
   return detail::core_of(core_).alloc_pd();
 }
-MRC_SETUP Errc Device::dealloc_pd(PdId pd) noexcept {
+Errc Device::dealloc_pd(PdId pd) noexcept {
   return core_->forked() ? Errc::forked : core_->dealloc_pd(pd);
 }
 
-MRC_SETUP MemoryRegion Device::register_memory(void* address, std::size_t length, Access access,
-                                               std::optional<PdId> pd) {
+MemoryRegion Device::register_memory(void* address, std::size_t length, Access access,
+                                     std::optional<PdId> pd) {
   const std::uint32_t key = detail::core_of(core_).register_memory(
       address, length, access, pd.value_or(core_->default_pd()));
   return MemoryRegion(core_, address, length, key);
 }
 
-MRC_SETUP CompletionChannel Device::create_channel() {
+CompletionChannel Device::create_channel() {
   return CompletionChannel(core_, detail::core_of(core_).create_channel());
 }
 
-MRC_SETUP CompletionQueue Device::create_cq(std::uint32_t depth, const CompletionChannel* channel) {
+CompletionQueue Device::create_cq(std::uint32_t depth, const CompletionChannel* channel) {
   if (channel != nullptr && channel->core_ != core_)
     throw Error(Errc::invalid_argument, "the completion channel is empty or of another device");
   const auto cq = detail::core_of(core_).create_cq(depth, channel ? channel->events_ : nullptr);
   return CompletionQueue(core_, cq.id, cq.fd);
 }
 
-MRC_SETUP SharedReceiveQueue Device::create_srq(const SrqOptions& options) {
+SharedReceiveQueue Device::create_srq(const SrqOptions& options) {
   const auto srq = detail::core_of(core_).create_srq(options.pd.value_or(core_->default_pd()),
                                                      options.depth, options.sges, options.lane);
   return SharedReceiveQueue(core_, srq.lane, srq.srq);
@@ -53,9 +53,8 @@ MRC_SETUP SharedReceiveQueue Device::create_srq(const SrqOptions& options) {
 
 /// The engine's number of the shared receive queue of a new queue pair, which goes to its lane.
 /// `option`: which one names another lane, if that is so. Throws mrc::Error.
-MRC_SETUP std::optional<SrqId> Device::use(const SharedReceiveQueue* srq,
-                                           std::optional<unsigned>& lane,
-                                           const char* option) const {
+std::optional<SrqId> Device::use(const SharedReceiveQueue* srq, std::optional<unsigned>& lane,
+                                 const char* option) const {
   if (srq == nullptr) return std::nullopt;
   if (srq->core_ != core_)
     throw Error(Errc::invalid_argument, "the shared receive queue is closed or of another device");
@@ -68,7 +67,7 @@ MRC_SETUP std::optional<SrqId> Device::use(const SharedReceiveQueue* srq,
   return srq->srq_;
 }
 
-MRC_SETUP QueuePair Device::create_qp(const QpOptions& options) {
+QueuePair Device::create_qp(const QpOptions& options) {
   if (options.send_cq == nullptr)
     throw Error(Errc::invalid_argument, "QpOptions::send_cq is not set");
   const CompletionQueue* receive = options.receive_cq ? options.receive_cq : options.send_cq;
@@ -88,7 +87,7 @@ MRC_SETUP QueuePair Device::create_qp(const QpOptions& options) {
   return QueuePair(core_, qp.lane, qp.qpn);
 }
 
-MRC_SETUP DatagramQueuePair Device::create_datagram_qp(const DatagramOptions& options) {
+DatagramQueuePair Device::create_datagram_qp(const DatagramOptions& options) {
   if (options.send_cq == nullptr)
     throw Error(Errc::invalid_argument, "DatagramOptions::send_cq is not set");
   const CompletionQueue* receive = options.receive_cq ? options.receive_cq : options.send_cq;
@@ -107,29 +106,30 @@ MRC_SETUP DatagramQueuePair Device::create_datagram_qp(const DatagramOptions& op
   return DatagramQueuePair(core_, qp.lane, qp.qpn);
 }
 
-MRC_SETUP void Device::prepare(const AddressHandle& to, Duration patience) const {
+void Device::prepare(const AddressHandle& to, Duration patience) const {
   // Which process it is at the peer makes no difference to the way there.
   detail::core_of(core_).lanes()[0].prepare_datagrams(to.gid, Qpn{}, patience);
 }
 
-MRC_DECL bool Device::progress() noexcept {
+bool Device::progress() noexcept {
   return !core_->forked() && core_->lanes().poll();
 }
-MRC_SETUP void Device::set_faults(std::string_view schedule) {
+void Device::set_faults(std::string_view schedule) {
   detail::core_of(core_).set_faults(schedule);
 }
-MRC_SETUP void Device::set_plane_enabled(unsigned plane, bool enabled) {
+void Device::set_plane_enabled(unsigned plane, bool enabled) {
   detail::core_of(core_).set_plane_enabled(plane, enabled);
 }
-MRC_SETUP PlaneState Device::plane_state(unsigned plane) const {
+PlaneState Device::plane_state(unsigned plane) const {
   return detail::core_of(core_).plane_state(plane);
 }
-MRC_SETUP std::vector<EndpointResponse> Device::request_endpoints(
-    EndpointOperation operation, std::span<const EndpointRequest> requests, Duration timeout,
-    std::optional<unsigned> dscp) {
+std::vector<EndpointResponse> Device::request_endpoints(EndpointOperation operation,
+                                                        std::span<const EndpointRequest> requests,
+                                                        Duration timeout,
+                                                        std::optional<unsigned> dscp) {
   return detail::core_of(core_).request_endpoints(operation, requests, timeout, dscp);
 }
-MRC_SETUP void Device::set_receiver_penalty(unsigned penalty, bool restore) {
+void Device::set_receiver_penalty(unsigned penalty, bool restore) {
   if (penalty > 127)
     throw Error(Errc::invalid_argument,
                 "receiver penalty " + std::to_string(penalty) + " is not 0 .. 127");
@@ -138,44 +138,44 @@ MRC_SETUP void Device::set_receiver_penalty(unsigned penalty, bool restore) {
       return engine.set_receiver_penalty(penalty, restore);
     });
 }
-MRC_DECL port::IpAddress Device::gid() const noexcept {
+port::IpAddress Device::gid() const noexcept {
   return core_->gid();
 }
-MRC_DECL int Device::event_fd() const noexcept {
+int Device::event_fd() const noexcept {
   return core_->events().fd();
 }
-MRC_DECL bool Device::poll_event(DeviceEvent& event) noexcept {
+bool Device::poll_event(DeviceEvent& event) noexcept {
   return !core_->forked() && core_->events().poll(event);
 }
-MRC_DECL const Config& Device::config() const noexcept {
+const Config& Device::config() const noexcept {
   return core_->config();
 }
-MRC_DECL QpAttributes Device::default_attributes() const noexcept {
+QpAttributes Device::default_attributes() const noexcept {
   return core_->lanes()[0].default_attributes();
 }
-MRC_DECL unsigned Device::lane_count() const noexcept {
+unsigned Device::lane_count() const noexcept {
   return core_->lanes().count();
 }
-MRC_DECL unsigned Device::plane_count() const noexcept {
+unsigned Device::plane_count() const noexcept {
   return core_->plane_count();
 }
-MRC_SETUP std::vector<std::string> Device::plane_names() const {
+std::vector<std::string> Device::plane_names() const {
   return core_->plane_names();
 }
-MRC_SETUP DeviceStats Device::stats() const {
+DeviceStats Device::stats() const {
   return detail::core_of(core_).stats();
 }
-MRC_SETUP std::vector<PathReport> Device::paths(const QueuePair& qp) const {
+std::vector<PathReport> Device::paths(const QueuePair& qp) const {
   if (qp.core_ != core_) return {};  // its number may be that of another queue pair here
   (void)detail::core_of(core_);
   return qp.lane_->paths(qp.qpn());
 }
-MRC_SETUP std::vector<PathReport> Device::paths(unsigned lane, std::uint32_t peer) const {
+std::vector<PathReport> Device::paths(unsigned lane, std::uint32_t peer) const {
   detail::DeviceCore& core = detail::core_of(core_);
   if (lane >= core.lanes().count()) return {};
   return core.lanes()[lane].paths(PeerId{peer}, 0, SIZE_MAX);
 }
-MRC_SETUP std::vector<QpReport> Device::queue_pairs() const {
+std::vector<QpReport> Device::queue_pairs() const {
   return detail::core_of(core_).queue_pairs();
 }
 

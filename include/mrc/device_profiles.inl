@@ -11,36 +11,36 @@
 
 namespace mrc::inline v0_1 {
 
-MRC_SETUP void Device::modify_format_profile(ProfileId id, const FormatProfileChange& change) {
+void Device::modify_format_profile(ProfileId id, const FormatProfileChange& change) {
   detail::core_of(core_).change_format_profile(id, change);
 }
-MRC_SETUP FormatProfileInfo Device::query_format_profile(ProfileId id) const {
+FormatProfileInfo Device::query_format_profile(ProfileId id) const {
   return detail::core_of(core_).profiles().with(
       [id](const detail::ProfileRegistry& profiles) { return profiles.format(id); });
 }
-MRC_SETUP void Device::modify_ev_profile(ProfileId id, const EvProfileChange& change) {
+void Device::modify_ev_profile(ProfileId id, const EvProfileChange& change) {
   detail::core_of(core_).change_ev_profile(id, change);
 }
-MRC_SETUP EvProfileInfo Device::query_ev_profile(ProfileId id) const {
+EvProfileInfo Device::query_ev_profile(ProfileId id) const {
   return detail::core_of(core_).ev_profile(id);
 }
-MRC_SETUP void Device::modify_cc_profile(ProfileId id, const CcProfileChange& change) {
+void Device::modify_cc_profile(ProfileId id, const CcProfileChange& change) {
   detail::core_of(core_).change_cc_profile(id, change);
 }
-MRC_SETUP CcProfileInfo Device::query_cc_profile(ProfileId id) const {
+CcProfileInfo Device::query_cc_profile(ProfileId id) const {
   return detail::core_of(core_).profiles().with(
       [id](const detail::ProfileRegistry& profiles) { return profiles.cc(id); });
 }
-MRC_SETUP ProfileLimits Device::profile_limits() const {
+ProfileLimits Device::profile_limits() const {
   return detail::core_of(core_).profiles().with(
       [](const detail::ProfileRegistry& profiles) { return profiles.limits(); });
 }
 
-MRC_SETUP std::vector<EvEntry> Device::own_evs() const {
+std::vector<EvEntry> Device::own_evs() const {
   return detail::core_of(core_).own_ev_entries();
 }
 
-MRC_SETUP EvEventStream Device::create_ev_event_stream(std::uint32_t depth) {
+EvEventStream Device::create_ev_event_stream(std::uint32_t depth) {
   constexpr std::uint32_t kMost = 1u << 20;
   if (depth == 0 || depth > kMost)
     throw Error(Errc::invalid_argument, "the depth of an EV event stream is " +
@@ -51,15 +51,15 @@ MRC_SETUP EvEventStream Device::create_ev_event_stream(std::uint32_t depth) {
   return EvEventStream(std::move(events));
 }
 
-MRC_DECL EvEventStream::EvEventStream(std::shared_ptr<detail::EvEventQueue> events)
+EvEventStream::EvEventStream(std::shared_ptr<detail::EvEventQueue> events)
     : events_(std::move(events)) {}
-MRC_DECL int EvEventStream::fd() const noexcept {
+int EvEventStream::fd() const noexcept {
   return events_ ? events_->fd() : -1;
 }
-MRC_DECL std::size_t EvEventStream::poll(std::span<EvEvent> out) noexcept {
+std::size_t EvEventStream::poll(std::span<EvEvent> out) noexcept {
   return events_ ? events_->poll(out) : 0;
 }
-MRC_DECL void EvEventStream::push(const EvEvent& event) noexcept {
+void EvEventStream::push(const EvEvent& event) noexcept {
   if (events_) events_->push(event);
 }
 

@@ -9,22 +9,22 @@
 
 namespace mrc::inline v0_1 {
 
-MRC_DECL MemoryRegion::MemoryRegion(std::shared_ptr<detail::DeviceCore> core, void* address,
-                                    std::size_t length, std::uint32_t key)
+MemoryRegion::MemoryRegion(std::shared_ptr<detail::DeviceCore> core, void* address,
+                           std::size_t length, std::uint32_t key)
     : core_(std::move(core)), address_(address), length_(length), key_(key) {}
 
-MRC_DECL void MemoryRegion::swap(MemoryRegion& other) noexcept {
+void MemoryRegion::swap(MemoryRegion& other) noexcept {
   std::swap(core_, other.core_);
   std::swap(address_, other.address_);
   std::swap(length_, other.length_);
   std::swap(key_, other.key_);
 }
-MRC_DECL MemoryRegion& MemoryRegion::operator=(MemoryRegion&& other) noexcept {
+MemoryRegion& MemoryRegion::operator=(MemoryRegion&& other) noexcept {
   MemoryRegion taken(std::move(other));
   swap(taken);
   return *this;
 }
-MRC_DECL Errc MemoryRegion::close() noexcept {
+Errc MemoryRegion::close() noexcept {
   if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
   const Errc e = core_->deregister_memory(key_, false);
   if (e != Errc::ok) return e;
@@ -34,7 +34,7 @@ MRC_DECL Errc MemoryRegion::close() noexcept {
   key_ = 0;
   return Errc::ok;
 }
-MRC_DECL MemoryRegion::~MemoryRegion() {
+MemoryRegion::~MemoryRegion() {
   if (const Errc e = close(); e == Errc::ok || e == Errc::not_found || e == Errc::forked) return;
   (void)core_->deregister_memory(key_, true);
 }

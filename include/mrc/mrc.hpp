@@ -2,10 +2,27 @@
 #pragma once
 
 /// OpenMRC: the Multipath Reliable Connection transport (OCP MRC 1.0) in software. This header
-/// brings what an application needs. stats_json.hpp adds statistics as JSON; fabric.hpp adds option
-/// `fabric` to header-only programs.
+/// declares what an application needs. One unit of the program brings the definitions:
+///
+///     #define MRC_IMPLEMENTATION
+///     #include "mrc/mrc.hpp"
+///
+/// before any other header of OpenMRC; programs that link the compiled library need none. In that
+/// unit, fabric.hpp, verbs.hpp and control.hpp add options `fabric`, `verbs` and `control`;
+/// stats_json.hpp, in any unit, adds statistics as JSON.
 #include "mrc/config.hpp"
 #include "mrc/device.hpp"
 #include "mrc/exchange.hpp"
 #include "mrc/stats.hpp"
 #include "mrc/version.hpp"
+
+#ifdef MRC_IMPLEMENTATION
+#include "mrc/core/system_headers.hpp"
+
+#pragma GCC visibility push(hidden)  // all but what is declared above
+#include "mrc/api/definitions.inl"
+#include "mrc/engine/definitions.inl"
+#include "mrc/host/definitions.inl"
+#include "mrc/plane/definitions.inl"
+#pragma GCC visibility pop
+#endif

@@ -11,20 +11,20 @@
 
 namespace mrc::inline v0_1 {
 
-MRC_DECL QueuePair::QueuePair(std::shared_ptr<detail::DeviceCore> core, detail::Lane* lane, Qpn qpn)
+QueuePair::QueuePair(std::shared_ptr<detail::DeviceCore> core, detail::Lane* lane, Qpn qpn)
     : core_(std::move(core)), lane_(lane), qpn_(qpn) {}
 
-MRC_DECL void QueuePair::swap(QueuePair& other) noexcept {
+void QueuePair::swap(QueuePair& other) noexcept {
   std::swap(core_, other.core_);
   std::swap(lane_, other.lane_);
   std::swap(qpn_, other.qpn_);
 }
-MRC_DECL QueuePair& QueuePair::operator=(QueuePair&& other) noexcept {
+QueuePair& QueuePair::operator=(QueuePair&& other) noexcept {
   QueuePair taken(std::move(other));
   swap(taken);
   return *this;
 }
-MRC_DECL QpState QueuePair::state() const noexcept {
+QpState QueuePair::state() const noexcept {
   if (const Errc e = detail::usable(core_); e != Errc::ok)
     return e == Errc::forked ? QpState::err : QpState::reset;
   return lane_->with_engine([&](engine::Engine& engine, Time) {
@@ -32,31 +32,30 @@ MRC_DECL QpState QueuePair::state() const noexcept {
     return qp == nullptr ? QpState::reset : qp->state;
   });
 }
-MRC_DECL unsigned QueuePair::lane() const noexcept {
+unsigned QueuePair::lane() const noexcept {
   return core_ ? lane_->index() : 0;
 }
-MRC_DECL ConnectionInfo QueuePair::local_info() const {
+ConnectionInfo QueuePair::local_info() const {
   (void)detail::core_of(core_, "this queue pair was closed");
   return lane_->local_info(qpn_);
 }
-MRC_DECL void QueuePair::connect(const ConnectionInfo& peer) {
+void QueuePair::connect(const ConnectionInfo& peer) {
   (void)detail::core_of(core_, "this queue pair was closed");
   lane_->connect(qpn_, peer);
 }
-MRC_DECL void QueuePair::modify(const QpChange& change) {
+void QueuePair::modify(const QpChange& change) {
   (void)detail::core_of(core_, "this queue pair was closed");
   lane_->modify(qpn_, change);
 }
-MRC_DECL QpInfo QueuePair::query() const {
+QpInfo QueuePair::query() const {
   (void)detail::core_of(core_, "this queue pair was closed");
   return lane_->query(qpn_);
 }
-MRC_DECL Errc QueuePair::post_send(const SendRequest& request) noexcept {
+Errc QueuePair::post_send(const SendRequest& request) noexcept {
   std::size_t posted = 0;
   return post_sends({&request, 1}, posted);
 }
-MRC_DECL Errc QueuePair::post_sends(std::span<const SendRequest> requests,
-                                    std::size_t& posted) noexcept {
+Errc QueuePair::post_sends(std::span<const SendRequest> requests, std::size_t& posted) noexcept {
   posted = 0;
   if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
   return lane_->with_doorbell([&](engine::Engine& engine, Time now) {
@@ -67,76 +66,75 @@ MRC_DECL Errc QueuePair::post_sends(std::span<const SendRequest> requests,
     return Errc::ok;
   });
 }
-MRC_DECL Errc QueuePair::post_receive(const ReceiveRequest& request) noexcept {
+Errc QueuePair::post_receive(const ReceiveRequest& request) noexcept {
   if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
   return lane_->with_events(
       [&](engine::Engine& engine, Time) { return engine.post_receive(qpn_, request); });
 }
-MRC_DECL Errc QueuePair::complete_send(std::uint64_t wr_id, SendOpcode opcode,
-                                       WcStatus status) noexcept {
+Errc QueuePair::complete_send(std::uint64_t wr_id, SendOpcode opcode, WcStatus status) noexcept {
   if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
   return lane_->with_events([&](engine::Engine& engine, Time) {
     return engine.complete_send(qpn_, wr_id, opcode, status);
   });
 }
-MRC_DECL Errc QueuePair::discard_completions() noexcept {
+Errc QueuePair::discard_completions() noexcept {
   if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
   return lane_->with_engine(
       [this](engine::Engine& engine, Time) { return engine.discard_completions(qpn_); });
 }
-MRC_DECL Errc QueuePair::set_hint(const QpHint& hint) noexcept {
+Errc QueuePair::set_hint(const QpHint& hint) noexcept {
   if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
   const std::uint64_t windows = std::clamp(hint.flows_per_peer, 1u, core_->lanes().count());
   const std::uint64_t sharers = std::max(hint.peers, 1u) * windows;
   return lane_->with_engine(
       [=, this](engine::Engine& engine, Time) { return engine.set_sharers(qpn_, sharers); });
 }
-MRC_DECL Errc QueuePair::set_peer_rights(Access rights) noexcept {
+Errc QueuePair::set_peer_rights(Access rights) noexcept {
   if (!has(kPeerRights, rights)) return Errc::invalid_argument;
   if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
   return lane_->with_engine(
       [=, this](engine::Engine& engine, Time) { return engine.set_peer_rights(qpn_, rights); });
 }
-MRC_DECL Errc QueuePair::stop_receiving() noexcept {
+Errc QueuePair::stop_receiving() noexcept {
   if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
   return lane_->with_engine(
       [this](engine::Engine& engine, Time) { return engine.stop_receiving(qpn_); });
 }
-MRC_DECL Errc QueuePair::to_error() noexcept {
+Errc QueuePair::to_error() noexcept {
   if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
   return lane_->with_doorbell([&](engine::Engine& engine, Time) { return engine.to_error(qpn_); });
 }
-MRC_DECL Errc QueuePair::reset() noexcept {
+Errc QueuePair::reset() noexcept {
   const Errc e = detail::usable(core_);
   return e == Errc::ok ? lane_->reset_qp(qpn_) : e;
 }
-MRC_DECL std::string QueuePair::error_text() const {
+std::string QueuePair::error_text() const {
   const Errc e = detail::usable(core_);
   if (e == Errc::forked) return to_string(e);
   return e == Errc::ok ? lane_->error_text(qpn_) : std::string();
 }
-MRC_DECL QpErrorCause QueuePair::error_cause() const noexcept {
+QpErrorCause QueuePair::error_cause() const noexcept {
   if (detail::usable(core_) != Errc::ok) return QpErrorCause::none;
   return lane_->with_engine([&](engine::Engine& engine, Time) {
     const auto* qp = engine.find_qp(qpn_);
     return qp == nullptr ? QpErrorCause::none : qp->cause;
   });
 }
-MRC_DECL QpStats QueuePair::stats() const {
+QpStats QueuePair::stats() const {
   if (detail::usable(core_) != Errc::ok) return {};
   return lane_->with_engine([&](engine::Engine& engine, Time) {
     const auto* qp = engine.find_qp(qpn_);
     return qp == nullptr ? QpStats{} : engine.qp_stats(*qp);
   });
 }
-MRC_DECL Errc QueuePair::close() noexcept {
+Errc QueuePair::close() noexcept {
   if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
   const Errc e = lane_->close_qp(qpn_);
   core_.reset();
   lane_ = nullptr;
   return e;
 }
-MRC_DECL QueuePair::~QueuePair() {
+QueuePair::~QueuePair() {
   (void)close();
 }
 

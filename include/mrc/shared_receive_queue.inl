@@ -10,32 +10,32 @@
 
 namespace mrc::inline v0_1 {
 
-MRC_DECL SharedReceiveQueue::SharedReceiveQueue(std::shared_ptr<detail::DeviceCore> core,
-                                                detail::Lane* lane, SrqId srq)
+SharedReceiveQueue::SharedReceiveQueue(std::shared_ptr<detail::DeviceCore> core, detail::Lane* lane,
+                                       SrqId srq)
     : core_(std::move(core)), lane_(lane), srq_(srq) {}
 
-MRC_DECL void SharedReceiveQueue::swap(SharedReceiveQueue& other) noexcept {
+void SharedReceiveQueue::swap(SharedReceiveQueue& other) noexcept {
   std::swap(core_, other.core_);
   std::swap(lane_, other.lane_);
   std::swap(srq_, other.srq_);
 }
-MRC_DECL SharedReceiveQueue& SharedReceiveQueue::operator=(SharedReceiveQueue&& other) noexcept {
+SharedReceiveQueue& SharedReceiveQueue::operator=(SharedReceiveQueue&& other) noexcept {
   SharedReceiveQueue taken(std::move(other));
   swap(taken);
   return *this;
 }
-MRC_DECL SrqId SharedReceiveQueue::id() const noexcept {
+SrqId SharedReceiveQueue::id() const noexcept {
   return core_ ? detail::device_srq(lane_->index(), srq_) : SrqId{};
 }
-MRC_DECL unsigned SharedReceiveQueue::lane() const noexcept {
+unsigned SharedReceiveQueue::lane() const noexcept {
   return core_ ? lane_->index() : 0;
 }
-MRC_DECL Errc SharedReceiveQueue::post_receive(const ReceiveRequest& request) noexcept {
+Errc SharedReceiveQueue::post_receive(const ReceiveRequest& request) noexcept {
   std::size_t posted = 0;
   return post_receives({&request, 1}, posted);
 }
-MRC_DECL Errc SharedReceiveQueue::post_receives(std::span<const ReceiveRequest> requests,
-                                                std::size_t& posted) noexcept {
+Errc SharedReceiveQueue::post_receives(std::span<const ReceiveRequest> requests,
+                                       std::size_t& posted) noexcept {
   posted = 0;
   if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
   return lane_->with_engine([&](engine::Engine& engine, Time) {
@@ -46,12 +46,12 @@ MRC_DECL Errc SharedReceiveQueue::post_receives(std::span<const ReceiveRequest> 
     return Errc::ok;
   });
 }
-MRC_DECL Errc SharedReceiveQueue::set_limit(std::uint32_t limit) noexcept {
+Errc SharedReceiveQueue::set_limit(std::uint32_t limit) noexcept {
   if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
   return lane_->with_doorbell(  // there may be an event at once
       [&](engine::Engine& engine, Time) { return engine.set_srq_limit(srq_, limit); });
 }
-MRC_DECL SrqInfo SharedReceiveQueue::query() const {
+SrqInfo SharedReceiveQueue::query() const {
   constexpr const char* kClosed = "this shared receive queue was closed";
   (void)detail::core_of(core_, kClosed);
   return lane_->with_engine([&](engine::Engine& engine, Time) {
@@ -67,7 +67,7 @@ MRC_DECL SrqInfo SharedReceiveQueue::query() const {
     return info;
   });
 }
-MRC_DECL Errc SharedReceiveQueue::close() noexcept {
+Errc SharedReceiveQueue::close() noexcept {
   if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
   if (const Errc e = core_->close_srq(*lane_, srq_); e != Errc::ok) return e;
   core_.reset();
@@ -75,7 +75,7 @@ MRC_DECL Errc SharedReceiveQueue::close() noexcept {
   return Errc::ok;
 }
 /// A queue that is still used stays in the device, which destroys it in the end.
-MRC_DECL SharedReceiveQueue::~SharedReceiveQueue() {
+SharedReceiveQueue::~SharedReceiveQueue() {
   (void)close();
 }
 

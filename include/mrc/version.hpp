@@ -32,7 +32,3 @@ namespace mrc::inline v0_1 {
 [[nodiscard]] MRC_API const char* version_string() noexcept;
 
 }  // namespace mrc::inline v0_1
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/version.inl"
-#endif

@@ -5,10 +5,10 @@
 
 namespace mrc::inline v0_1 {
 
-MRC_DECL int version() noexcept {
+int version() noexcept {
   return MRC_VERSION;
 }
-MRC_DECL const char* version_string() noexcept {
+const char* version_string() noexcept {
   return MRC_VERSION_STRING;
 }
 

@@ -28,22 +28,32 @@ target_link_libraries(openmrc INTERFACE
   openmrc_headers Boost::headers nlohmann_json::nlohmann_json)
 
 # ------------------------------------------------------------------------------ compiled once
-# Each file of mrc/impl/src/ becomes a unit, so that they compile side by side.
-file(GLOB mrc_units RELATIVE ${PROJECT_SOURCE_DIR}/include/mrc/impl/src CONFIGURE_DEPENDS
-  ${PROJECT_SOURCE_DIR}/include/mrc/impl/src/*.hpp)
-list(TRANSFORM mrc_units REPLACE "_unit\\.hpp$" "")
+# The lists of definitions, each a unit, so that they compile side by side. Packet ports are in that
+# of the packets that they build and parse, which it inlines.
+set(mrc_lists_api api)
+set(mrc_lists_engine engine)
+set(mrc_lists_plane plane plane/packet)
+set(mrc_lists_host host)
+set(mrc_lists_fabric fabric)
+set(mrc_lists_control control)
+set(mrc_lists_verbs plane/verbs)
+set(mrc_lists_probe probe)
+set(mrc_lists_sim sim)
+set(mrc_units api engine plane host fabric control verbs)
 # What no program of a sanitized build uses: mrc_ctl uses the prober, too.
 mrc_runs_here(sim/ simulator_here)
-if(NOT simulator_here)
-  list(REMOVE_ITEM mrc_units sim)
+if(simulator_here)
+  list(APPEND mrc_units sim)
 endif()
 mrc_runs_here(tools/mrc_ctl/ prober_here)
-if(NOT prober_here)
-  list(REMOVE_ITEM mrc_units probe)
+if(prober_here)
+  list(APPEND mrc_units probe)
 endif()
 foreach(unit IN LISTS mrc_units)
-  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/src/${unit}.cpp
-    CONTENT "#include \"mrc/impl/src/${unit}_unit.hpp\"\n" @ONLY)
+  list(TRANSFORM mrc_lists_${unit} REPLACE "(.+)" "#include \"mrc/\\1/definitions.inl\"\n"
+    OUTPUT_VARIABLE includes)
+  list(JOIN includes "" includes)
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/src/${unit}.cpp CONTENT "${includes}" @ONLY)
 endforeach()
 
 list(TRANSFORM mrc_units REPLACE "(.+)" "${PROJECT_BINARY_DIR}/src/\\1.cpp")
@@ -73,7 +83,7 @@ endif()
 foreach(target IN LISTS mrc_compiled ITEMS openmrc_objects)
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON
     CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
-  target_compile_definitions(${target} PUBLIC MRC_SEPARATE_COMPILATION PRIVATE MRC_BUILDS_LIBRARY)
+  target_compile_definitions(${target} PRIVATE MRC_BUILDS_LIBRARY)
   target_link_libraries(${target}
     PUBLIC openmrc_headers
     PRIVATE $<BUILD_INTERFACE:mrc_flags>

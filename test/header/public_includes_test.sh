@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# public_includes_test.sh COMPILER: with MRC_SEPARATE_COMPILATION, mrc/mrc.hpp includes declarations
+# public_includes_test.sh COMPILER: without MRC_IMPLEMENTATION, mrc/mrc.hpp includes declarations
 # only: no third-party library, no socket header, not the engine, no definitions (*.inl).
 set -euo pipefail
 export LC_ALL=C
@@ -15,7 +15,7 @@ forbidden+='|/(sys/|bits/)?poll\.h$|/sys/epoll\.h$|/mrc/engine/engine\.hpp$|\.in
 
 dependencies() {  # dependencies HEADER...: every file that a unit with these headers includes
   printf '#include "%s"\n' "$@" |
-    "$compiler" -std=c++20 -DMRC_SEPARATE_COMPILATION -I "$source_dir/include" -M -x c++ - |
+    "$compiler" -std=c++20 -I "$source_dir/include" -M -x c++ - |
     sed -e 's/^[^ ]*\.o://' -e 's/\\$//' | tr -s ' ' '\n' | sed '/^$/d' | sort -u
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A header-only program that opens a device: in the fabric that its first argument names, or on the
 // RDMA devices that the second one names, or, if both are empty, on the loopback. The third one is
-// option control; then it waits for its standard input to end. Built without what more.cpp
-// includes, and with it.
+// option control; then it waits for its standard input to end. Linked with each of the implementing
+// units beside this file.
 #include <cstdio>
 #include <string>
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # An #include arrow goes down the layers only. A layer is a folder of include/mrc/. A kind of plane
-# is one of its own, which only host/plane_kinds.inl may name. The top level (device.hpp and the
-# like) is in no list below: it may include everything, and nobody may include it.
+# is one of its own, which only host/plane_kinds.inl and host/modules.inl may name. The top level
+# (device.hpp and the like) is in no list below: it may include everything, and nobody may include
+# it. A list of definitions (definitions.inl) is of no layer.
 BEGIN {
   below["core"] = ""
   below["wire"] = below["path"] = below["cc"] = below["json"] = "core"
@@ -18,13 +19,11 @@ BEGIN {
   below["plane/verbs"] = below["plane"] " plane plane/packet"
   below["control"] = "core"
   below["host"] = "core wire path cc reliability engine net exchange api plane control"
-  below["impl"] = below["host"] " json fabric probe sim host the top level"
-  below["impl"] = below["impl"] " plane/udp plane/packet plane/verbs"
   below["sim"] = "core wire path cc reliability engine net api plane"
 }
 # The layer of a path relative to include/mrc/.
 function layer_of(path) {
-  if (path ~ /^plane\/[a-z_]+\// && path !~ /^plane\/impl\//) {
+  if (path ~ /^plane\/[a-z_]+\//) {
     sub(/^plane\//, "", path)
     sub(/\/.*/, "", path)
     return "plane/" path
@@ -35,7 +34,8 @@ FNR == 1 {
   layer = FILENAME
   sub(/^include\/mrc\//, "", layer)
   layer = layer_of(layer)
-  names_kinds = FILENAME == "include/mrc/host/plane_kinds.inl"
+  names_kinds = FILENAME ~ /^include\/mrc\/host\/(plane_kinds|modules)\.inl$/
+  if (FILENAME ~ /\/definitions\.inl$/) layer = ""
 }
 /^[ \t]*#[ \t]*include[ \t]*<mrc\// {
   printf "%s:%d: write \"mrc/...\", not <mrc/...>\n", FILENAME, FNR

@@ -64,6 +64,7 @@ findings=$(
   check programs.awk "${programs[@]}"
   check docs.awk "${headers[@]}"
   check namespace.awk "${headers[@]}"
+  check system_headers.awk "${headers[@]}"
   check data_path.awk "${data_path[@]}"
 )
 if [[ -n $findings ]]; then

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # exports_test.sh VERSION LIBRARY PLUGIN UNLISTED [HEADER_ONLY]: what shared objects export. VERSION
 # is the project's, as 0.1; LIBRARY is libopenmrc.so, PLUGIN a shared object with libopenmrc.a
-# inside, UNLISTED one without a version script, HEADER_ONLY (if this build has it) one made from
-# the headers without any flag. MRC_UPDATE_EXPORTS=1 writes the list of LIBRARY's exports anew.
+# inside, UNLISTED one without a version script, HEADER_ONLY (if this build has it) one with an
+# implementing unit compiled without any flag but -fPIC. MRC_UPDATE_EXPORTS=1 writes the list of
+# LIBRARY's exports anew.
 set -euo pipefail
 export LC_ALL=C
 version=$1 library=$2 plugin=$3 unlisted=$4 header_only=${5-}
@@ -50,12 +51,17 @@ if exported "$unlisted" | grep "$namespace::"; then
   fail "a plugin without a version script exports functions of the library"
 fi
 
-# --- Header-only without flags: weak symbols, but of this version alone.
+# --- Header-only without flags: of this version alone, and of what is defined once the API alone.
 if [[ -n $header_only ]]; then
   grep -q "$namespace::" <<<"$(exported "$header_only")" ||
     fail "no symbols found in $header_only"
   if nm -D --defined-only -C "$header_only" | grep 'mrc::' | grep -v "$namespace"; then
     fail "symbols of the library without its version in $header_only"
+  fi
+  strong=$(nm -D --defined-only -C "$header_only" | grep -v ' [WVu] ' | cut -d ' ' -f 3- |
+    sed 's/\[abi:cxx11\]//' | sort -u)
+  if comm -23 <(printf '%s\n' "$strong") "$list" | grep .; then
+    fail "$header_only exports what libopenmrc.so does not"
   fi
 fi
 

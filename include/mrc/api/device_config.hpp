@@ -182,7 +182,3 @@ struct MRC_API Config {
 MRC_API void set_option(Config& config, std::string_view assignment);
 
 }  // namespace mrc::inline v0_1
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/api/device_config.inl"
-#endif

@@ -21,9 +21,8 @@ namespace detail {
 
 /// The count of "loopback:N" (`prefix` "loopback:"), or nothing when `text` starts otherwise.
 /// Throws when N is not 1 .. kMaxPlanes.
-[[nodiscard]] MRC_SETUP std::optional<unsigned> loopback_count(const Config& c,
-                                                               std::string_view text,
-                                                               std::string_view prefix) {
+[[nodiscard]] std::optional<unsigned> loopback_count(const Config& c, std::string_view text,
+                                                     std::string_view prefix) {
   if (!text.starts_with(prefix)) return std::nullopt;
   const auto count = parse_integer<unsigned>(text.substr(prefix.size()));
   if (!count || *count < 1 || *count > kMaxPlanes)
@@ -32,7 +31,7 @@ namespace detail {
   return count;
 }
 
-MRC_SETUP void check_ports(const Config& c, const std::vector<std::string>& planes) {
+void check_ports(const Config& c, const std::vector<std::string>& planes) {
   // Planes on one address use UDP ports 256 apart, which leaves room for the slots.
   std::size_t repeats = 0;
   for (const auto& plane : planes)
@@ -49,7 +48,7 @@ MRC_SETUP void check_ports(const Config& c, const std::vector<std::string>& plan
                         ", which leads to UDP port " + std::to_string(last));
 }
 
-MRC_SETUP void check_paths(const Config& c, std::size_t plane_count) {
+void check_paths(const Config& c, std::size_t plane_count) {
   const std::size_t all = plane_count * c.paths;
   if (c.active_paths > all)
     throw not_allowed(setting_name("active_paths", c), std::to_string(c.active_paths),
@@ -63,7 +62,7 @@ MRC_SETUP void check_paths(const Config& c, std::size_t plane_count) {
 /// A receiver recognises trimmed packets by their DSCP alone (mrc-1.0 §1.12), so no other class may
 /// have the same value. The two trimmed classes may be equal: then every trim counts as made by a
 /// switch before the last hop.
-MRC_SETUP void check_classes(const Config& c) {
+void check_classes(const Config& c) {
   using Class = std::pair<std::string_view, std::uint8_t>;
   for (const auto& [mark, mark_value] :
        {Class{"dscp_trimmed", c.expert.dscp_trimmed},
@@ -80,7 +79,7 @@ MRC_SETUP void check_classes(const Config& c) {
 
 }  // namespace detail
 
-MRC_SETUP std::vector<std::string> Config::plane_list() const {
+std::vector<std::string> Config::plane_list() const {
   std::vector<std::string> list;
   for (const auto& text : planes) {
     if (const auto count = detail::loopback_count(*this, text, "loopback:")) {
@@ -101,7 +100,7 @@ MRC_SETUP std::vector<std::string> Config::plane_list() const {
   return list;
 }
 
-MRC_SETUP void Config::validate() const {
+void Config::validate() const {
   for (const Option& option : options())
     if (!value_allowed(option, *this))
       throw value_error(option, value_text(option, *this),
@@ -116,13 +115,13 @@ MRC_SETUP void Config::validate() const {
   detail::check_classes(*this);
 }
 
-MRC_SETUP Config Config::from_environment(DefaultPlanes planes) {
+Config Config::from_environment(DefaultPlanes planes) {
   Config defaults;
   if (planes == DefaultPlanes::default_route) defaults.planes = {std::string(kDefaultRoute)};
   return from_environment(defaults);
 }
 
-MRC_SETUP Config Config::from_environment(const Config& defaults) {
+Config Config::from_environment(const Config& defaults) {
   Config config = defaults;
   for (const Option& option : options()) {
     const std::string variable = variable_name(option);
@@ -138,16 +137,16 @@ MRC_SETUP Config Config::from_environment(const Config& defaults) {
   return config;
 }
 
-MRC_SETUP void Config::set(std::string_view name, std::string_view value) {
+void Config::set(std::string_view name, std::string_view value) {
   const Option& option = require_option(name);
   assign_option(option, *this, value, "option '" + std::string(option.name) + "'");
 }
 
-MRC_SETUP std::string Config::get(std::string_view name) const {
+std::string Config::get(std::string_view name) const {
   return value_text(require_option(name), *this);
 }
 
-MRC_SETUP void set_option(Config& config, std::string_view assignment) {
+void set_option(Config& config, std::string_view assignment) {
   const auto equals = assignment.find('=');
   if (equals == std::string_view::npos)
     throw Error(Errc::invalid_argument, "option '" + std::string(assignment) +

@@ -4,8 +4,6 @@
 #include <string>
 #include <string_view>
 
-#include "mrc/core/linkage.hpp"
-
 /// MRC_* variables that are not options. Set-up only; the environment must not
 /// change meanwhile.
 namespace mrc::inline v0_1 {
@@ -28,7 +26,3 @@ namespace detail {
 [[nodiscard]] std::string unknown_variables_once();
 
 }  // namespace mrc::inline v0_1
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/api/environment.inl"
-#endif

@@ -18,7 +18,7 @@ namespace mrc::inline v0_1 {
 namespace detail {
 
 /// "MRC_CC_BASE_RTT" becomes "cc_base_rtt".
-[[nodiscard]] MRC_SETUP std::string option_name(std::string_view variable) {
+[[nodiscard]] std::string option_name(std::string_view variable) {
   std::string name;
   for (const char c : variable.substr(4))
     name += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
@@ -38,7 +38,7 @@ inline constexpr std::array<std::string_view, 9> kLibmrcVariables{
     "MRC_LOG_LEVEL", "MRC_H_PATH", "MRC_LIB_DIR",          "MRC_LIB_PATH",        "MRC_LIB_SO",
     "MRC_HOME",      "MRC_LIBDIR", "MRC_QP_EV_PROFILE_ID", "MRC_QP_CC_PROFILE_ID"};
 
-MRC_SETUP bool reserved_variable(std::string_view name) noexcept {
+bool reserved_variable(std::string_view name) noexcept {
   const auto contains = [name](const auto& names) {
     return std::find(names.begin(), names.end(), name) != names.end();
   };
@@ -48,7 +48,7 @@ MRC_SETUP bool reserved_variable(std::string_view name) noexcept {
 }
 
 /// Names of the MRC_* variables that no option reads and that are not reserved.
-[[nodiscard]] MRC_SETUP std::vector<std::string> unknown_variable_names() {
+[[nodiscard]] std::vector<std::string> unknown_variable_names() {
   std::vector<std::string> names;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     std::string_view name = *entry;
@@ -64,7 +64,7 @@ MRC_SETUP bool reserved_variable(std::string_view name) noexcept {
 
 }  // namespace detail
 
-MRC_SETUP std::string unknown_variables() {
+std::string unknown_variables() {
   std::string text;
   for (const auto& name : detail::unknown_variable_names()) {
     text += (text.empty() ? "unknown environment variables, ignored: " : ", ") + name;
@@ -74,7 +74,7 @@ MRC_SETUP std::string unknown_variables() {
   return text;
 }
 
-MRC_SETUP std::string unknown_variables_once() {
+std::string unknown_variables_once() {
   static std::atomic<bool> reported{false};
   std::string text = unknown_variables();
   if (!text.empty() && reported.exchange(true)) text.clear();

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "mrc/api/fault_spec.hpp"
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/time.hpp"
 #include "mrc/core/types.hpp"
 
@@ -89,7 +88,3 @@ class FaultSchedule {
 };
 
 }  // namespace mrc::inline v0_1::port
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/api/fault_schedule.inl"
-#endif

@@ -136,20 +136,20 @@ inline void read_fault_window(std::string_view window, Duration& from, Duration&
 
 }  // namespace detail
 
-MRC_SETUP std::string to_string(const FaultTarget& target) {
+std::string to_string(const FaultTarget& target) {
   std::string text;
   if (target.plane) text += "plane=" + std::to_string(*target.plane);
   if (target.path) text += (text.empty() ? "path=" : ",path=") + std::to_string(*target.path);
   return text;
 }
 
-MRC_SETUP std::vector<TargetedFault> FaultSchedule::all() const {
+std::vector<TargetedFault> FaultSchedule::all() const {
   std::vector<TargetedFault> faults;
   for (const Entry& entry : entries_) faults.push_back(entry.fault);
   return faults;
 }
 
-MRC_SETUP std::vector<TargetedFault> FaultSchedule::active_at(Duration t) const {
+std::vector<TargetedFault> FaultSchedule::active_at(Duration t) const {
   std::vector<TargetedFault> active;
   for (const Entry& entry : entries_) {
     if (t < entry.from || t >= entry.to) continue;
@@ -164,7 +164,7 @@ MRC_SETUP std::vector<TargetedFault> FaultSchedule::active_at(Duration t) const 
   return active;
 }
 
-MRC_SETUP FaultSpec FaultSchedule::port_fault(Duration t, Plane plane) const {
+FaultSpec FaultSchedule::port_fault(Duration t, Plane plane) const {
   FaultSpec spec;
   for (const TargetedFault& fault : active_at(t))
     if (!fault.target.path && fault.target.plane.value_or(plane) == plane)
@@ -172,7 +172,7 @@ MRC_SETUP FaultSpec FaultSchedule::port_fault(Duration t, Plane plane) const {
   return spec;
 }
 
-MRC_SETUP FaultSpec FaultSchedule::path_fault(Duration t, Plane plane, std::uint16_t path) const {
+FaultSpec FaultSchedule::path_fault(Duration t, Plane plane, std::uint16_t path) const {
   FaultSpec spec;
   for (const TargetedFault& fault : active_at(t))
     if (fault.target.path == path && fault.target.plane.value_or(plane) == plane)
@@ -180,7 +180,7 @@ MRC_SETUP FaultSpec FaultSchedule::path_fault(Duration t, Plane plane, std::uint
   return spec;
 }
 
-MRC_SETUP Duration FaultSchedule::next_change(Duration t) const noexcept {
+Duration FaultSchedule::next_change(Duration t) const noexcept {
   Duration next = Duration::max();
   for (const Entry& entry : entries_) {
     if (entry.from > t) next = std::min(next, entry.from);
@@ -189,7 +189,7 @@ MRC_SETUP Duration FaultSchedule::next_change(Duration t) const noexcept {
   return next;
 }
 
-MRC_SETUP FaultSchedule FaultSchedule::read(std::string_view text) {
+FaultSchedule FaultSchedule::read(std::string_view text) {
   FaultSchedule schedule;
   while (!text.empty()) {
     std::string_view items = detail::next_part(text, ';');
@@ -209,7 +209,7 @@ MRC_SETUP FaultSchedule FaultSchedule::read(std::string_view text) {
   return schedule;
 }
 
-MRC_SETUP FaultSchedule FaultSchedule::parse(std::string_view text) {
+FaultSchedule FaultSchedule::parse(std::string_view text) {
   try {
     return read(text);
   } catch (const detail::FaultMistake& mistake) {
@@ -217,7 +217,7 @@ MRC_SETUP FaultSchedule FaultSchedule::parse(std::string_view text) {
   }
 }
 
-MRC_SETUP std::string FaultSchedule::mistake_in(std::string_view text) {
+std::string FaultSchedule::mistake_in(std::string_view text) {
   try {
     (void)read(text);
   } catch (const detail::FaultMistake& mistake) {

@@ -30,7 +30,7 @@ struct FaultSpec {
   /// True if anything is wrong at all.
   [[nodiscard]] bool any() const noexcept { return *this != FaultSpec{}; }
   /// True if all rates are probabilities and all times are from 0 to 60 s.
-  [[nodiscard]] bool valid() const noexcept;
+  [[nodiscard]] MRC_LOCAL bool valid() const noexcept;
 };
 
 /// Both specs in force, independently of one another: a packet is hit by a rate p or a rate q with
@@ -55,7 +55,3 @@ struct FaultStats {
 };
 
 }  // namespace mrc::inline v0_1::port
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/api/fault_spec.inl"
-#endif

@@ -8,14 +8,14 @@
 
 namespace mrc::inline v0_1::port {
 
-MRC_SETUP bool FaultSpec::valid() const noexcept {
+bool FaultSpec::valid() const noexcept {
   const auto rate = [](double p) { return p >= 0 && p <= 1; };
   const auto time = [](Duration d) { return d >= Duration{} && d <= std::chrono::minutes{1}; };
   return rate(loss) && rate(duplicate) && rate(reorder) && rate(corrupt) && rate(ecn) &&
          rate(trim) && rate(trim_last_hop) && time(delay) && time(jitter);
 }
 
-MRC_SETUP FaultSpec combine(const FaultSpec& a, const FaultSpec& b) noexcept {
+FaultSpec combine(const FaultSpec& a, const FaultSpec& b) noexcept {
   const auto either = [](double p, double q) { return p + q - p * q; };
   FaultSpec c;
   c.loss = either(a.loss, b.loss);
@@ -32,7 +32,7 @@ MRC_SETUP FaultSpec combine(const FaultSpec& a, const FaultSpec& b) noexcept {
   return c;
 }
 
-MRC_SETUP void check(const FaultSpec& spec) {
+void check(const FaultSpec& spec) {
   if (!spec.valid())
     throw Error(Errc::invalid_argument,
                 "fault: rates must be from 0 to 1, delay and jitter from 0 to 60 s");

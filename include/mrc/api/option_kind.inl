@@ -117,7 +117,7 @@ using OptionVariant =
 
 /// std::visit() of a kind, as a switch: it compiles in a fraction of the time.
 template <class F>
-MRC_COLD decltype(auto) visit_kind(const F& f, const OptionVariant& kind) {
+decltype(auto) visit_kind(const F& f, const OptionVariant& kind) {
   static_assert(std::variant_size_v<OptionVariant> == 14);
   switch (kind.index()) {
     case 0:
@@ -152,20 +152,20 @@ MRC_COLD decltype(auto) visit_kind(const F& f, const OptionVariant& kind) {
 }
 
 /// What an Option points at.
-struct OptionKind {
+struct MRC_LOCAL OptionKind {
   template <class Kind>
   constexpr OptionKind(Kind kind) : value(kind) {}  // NOLINT(google-explicit-constructor)
   OptionVariant value;
 };
 
-[[nodiscard]] MRC_SETUP std::string count_text(std::uint64_t value, NumberStyle style) {
+[[nodiscard]] std::string count_text(std::uint64_t value, NumberStyle style) {
   if (style == NumberStyle::size) return format_size(value);
   if ((style == NumberStyle::zero_is_auto || style == NumberStyle::mtu) && value == 0)
     return "auto";
   return std::to_string(value);
 }
 template <class T>
-[[nodiscard]] MRC_COLD std::string number_text(T value, NumberStyle style) {
+[[nodiscard]] std::string number_text(T value, NumberStyle style) {
   if constexpr (std::is_same_v<T, Duration>)
     return format_duration(value);
   else if constexpr (std::is_same_v<T, double>)
@@ -177,7 +177,7 @@ template <class T>
 }
 
 template <class T>
-[[nodiscard]] MRC_COLD std::optional<T> parse_number(std::string_view text) {
+[[nodiscard]] std::optional<T> parse_number(std::string_view text) {
   if constexpr (std::is_same_v<T, Duration>)
     return parse_duration(text);
   else if constexpr (std::is_same_v<T, double>)
@@ -187,7 +187,7 @@ template <class T>
 }
 
 template <class T>
-[[nodiscard]] MRC_COLD bool in_range(const NumberOption<T>& option, T value) {
+[[nodiscard]] bool in_range(const NumberOption<T>& option, T value) {
   if (option.style == NumberStyle::mtu && value == T{}) return true;
   // In this form the test rejects NaN.
   if (!(value >= option.min && value <= option.max)) return false;
@@ -206,47 +206,47 @@ template <class T>
   return true;
 }
 template <class T>
-[[nodiscard]] MRC_COLD bool holds(const NumberOption<T>& o, const Config& c) {
+[[nodiscard]] bool holds(const NumberOption<T>& o, const Config& c) {
   return in_range(o, o.member.of(c));
 }
 template <class E>
-[[nodiscard]] MRC_COLD bool holds(const ChoiceOption<E>& o, const Config& c) {
+[[nodiscard]] bool holds(const ChoiceOption<E>& o, const Config& c) {
   for (const auto& choice : *o.choices)
     if (choice.value == o.member.of(c)) return true;
   return false;
 }
 
-[[nodiscard]] MRC_SETUP bool holds(const TextOption& o, const Config& c) {
+[[nodiscard]] bool holds(const TextOption& o, const Config& c) {
   return o.mistake_in(o.member.of(c)).empty();
 }
 
-[[nodiscard]] MRC_SETUP std::string text_of(const BoolOption& o, const Config& c) {
+[[nodiscard]] std::string text_of(const BoolOption& o, const Config& c) {
   return o.member.of(c) ? "on" : "off";
 }
 template <class T>
-[[nodiscard]] MRC_COLD std::string text_of(const NumberOption<T>& o, const Config& c) {
+[[nodiscard]] std::string text_of(const NumberOption<T>& o, const Config& c) {
   return number_text(o.member.of(c), o.style);
 }
 template <class E>
-[[nodiscard]] MRC_COLD std::string text_of(const ChoiceOption<E>& o, const Config& c) {
+[[nodiscard]] std::string text_of(const ChoiceOption<E>& o, const Config& c) {
   for (const auto& choice : *o.choices)
     if (choice.value == o.member.of(c)) return std::string(choice.name);
   return std::to_string(static_cast<unsigned>(o.member.of(c)));
 }
-[[nodiscard]] MRC_SETUP std::string text_of(const TextOption& o, const Config& c) {
+[[nodiscard]] std::string text_of(const TextOption& o, const Config& c) {
   return o.member.of(c);
 }
-[[nodiscard]] MRC_SETUP std::string text_of(const ListOption& o, const Config& c) {
+[[nodiscard]] std::string text_of(const ListOption& o, const Config& c) {
   std::string text;
   for (const auto& element : o.member.of(c)) text += (text.empty() ? "" : ",") + element;
   return text;
 }
 
-[[nodiscard]] MRC_SETUP std::string allowed_by(const BoolOption&) {
+[[nodiscard]] std::string allowed_by(const BoolOption&) {
   return "on, off (or true, false, 1, 0)";
 }
-[[nodiscard]] MRC_SETUP std::string range_text(const std::string& min, const std::string& max,
-                                               NumberStyle style) {
+[[nodiscard]] std::string range_text(const std::string& min, const std::string& max,
+                                     NumberStyle style) {
   if (style == NumberStyle::zero_is_auto) return "1 .. " + max + ", or auto";
   std::string text = min + " .. " + max;
   if (style == NumberStyle::mtu)
@@ -254,29 +254,29 @@ template <class E>
   return text;
 }
 template <class T>
-[[nodiscard]] MRC_COLD std::string allowed_by(const NumberOption<T>& o) {
+[[nodiscard]] std::string allowed_by(const NumberOption<T>& o) {
   return range_text(number_text(o.min, o.style), number_text(o.max, o.style), o.style);
 }
 template <class E>
-[[nodiscard]] MRC_COLD std::string allowed_by(const ChoiceOption<E>& o) {
+[[nodiscard]] std::string allowed_by(const ChoiceOption<E>& o) {
   std::string text;
   for (const auto& choice : *o.choices) text.append(text.empty() ? "" : ", ").append(choice.name);
   return text;
 }
-[[nodiscard]] MRC_SETUP std::string allowed_by(const TextOption& o) {
+[[nodiscard]] std::string allowed_by(const TextOption& o) {
   return std::string(o.allowed);
 }
-[[nodiscard]] MRC_SETUP std::string allowed_by(const ListOption& o) {
+[[nodiscard]] std::string allowed_by(const ListOption& o) {
   return std::string(o.allowed);
 }
 
-[[nodiscard]] MRC_SETUP bool assign(const BoolOption& o, Config& c, std::string_view text) {
+[[nodiscard]] bool assign(const BoolOption& o, Config& c, std::string_view text) {
   const auto value = parse_bool(text);
   if (value) o.member.of(c) = *value;
   return value.has_value();
 }
 template <class T>
-[[nodiscard]] MRC_COLD bool assign(const NumberOption<T>& o, Config& c, std::string_view text) {
+[[nodiscard]] bool assign(const NumberOption<T>& o, Config& c, std::string_view text) {
   const bool has_auto = o.style == NumberStyle::zero_is_auto || o.style == NumberStyle::mtu;
   const bool automatic = has_auto && text == "auto";
   const auto value = automatic ? T{} : parse_number<T>(text);
@@ -285,7 +285,7 @@ template <class T>
   return true;
 }
 template <class E>
-[[nodiscard]] MRC_COLD bool assign(const ChoiceOption<E>& o, Config& c, std::string_view text) {
+[[nodiscard]] bool assign(const ChoiceOption<E>& o, Config& c, std::string_view text) {
   if constexpr (std::is_same_v<E, port::Offload>)  // true, false, 1 and 0, too
     if (const auto value = parse_bool(text)) text = *value ? "on" : "off";
   for (const auto& choice : *o.choices) {
@@ -295,12 +295,12 @@ template <class E>
   }
   return false;
 }
-[[nodiscard]] MRC_SETUP bool assign(const TextOption& o, Config& c, std::string_view text) {
+[[nodiscard]] bool assign(const TextOption& o, Config& c, std::string_view text) {
   if (!o.mistake_in(text).empty()) return false;
   o.member.of(c) = text;
   return true;
 }
-[[nodiscard]] MRC_SETUP bool assign(const ListOption& o, Config& c, std::string_view text) {
+[[nodiscard]] bool assign(const ListOption& o, Config& c, std::string_view text) {
   auto value = parse_list(text);
   if (value) o.member.of(c) = std::move(*value);
   return value.has_value();

@@ -74,8 +74,3 @@ void assign_option(const Option& option, Config& config, std::string_view text,
                    const std::string& what);
 
 }  // namespace mrc::inline v0_1
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/api/option.inl"
-#include "mrc/api/option_table.inl"
-#endif

@@ -44,14 +44,14 @@ inline constexpr std::string_view kDiagnosis = "Diagnosis";
 inline constexpr std::string_view kExpert = "For experts";
 
 /// What is wrong with the path of a fabric description. Its content is checked by the device.
-[[nodiscard]] MRC_SETUP std::string mistake_in_fabric(std::string_view path) {
+[[nodiscard]] std::string mistake_in_fabric(std::string_view path) {
   const std::string name(path);
   if (name.empty() || ::access(name.c_str(), R_OK) == 0) return {};
   return "can't be read (" + std::generic_category().message(errno) +
          "), must be the path of a fabric description (docs/fabric.md)";
 }
 /// What is wrong with the name of a host.
-[[nodiscard]] MRC_SETUP std::string mistake_in_host(std::string_view name) {
+[[nodiscard]] std::string mistake_in_host(std::string_view name) {
   const auto fits = [](char c) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' ||
            c == '_';
@@ -60,30 +60,30 @@ inline constexpr std::string_view kExpert = "For experts";
   return "must be the name of a host: up to 32 letters, digits, '-' or '_'";
 }
 /// What is wrong with the folder of locks. Whether it can be used is checked by the device.
-[[nodiscard]] MRC_SETUP std::string mistake_in_folder(std::string_view path) {
+[[nodiscard]] std::string mistake_in_folder(std::string_view path) {
   return path.starts_with('/') ? std::string() : "must be the full path of a folder: /run/NAME";
 }
 /// What is wrong with option control.
-[[nodiscard]] MRC_SETUP std::string mistake_in_control(std::string_view text) {
+[[nodiscard]] std::string mistake_in_control(std::string_view text) {
   if (text == "auto" || text == "off" || text.starts_with('/')) return {};
   return "must be auto, off, or the full path of a folder: /run/NAME";
 }
 /// What is wrong with a list of processors. Whether they may be used is checked by the device.
-[[nodiscard]] MRC_SETUP std::string mistake_in_cpus(std::string_view text) {
+[[nodiscard]] std::string mistake_in_cpus(std::string_view text) {
   if (text.empty() || parse_cpu_list(text)) return {};
   return "must be processor numbers and ranges below " + std::to_string(kMaxCpus) +
          ", separated by commas: 0,2,8-11";
 }
 
 /// What is wrong with a list of RDMA devices. Whether they exist is found out by the device.
-[[nodiscard]] MRC_SETUP std::string mistake_in_verbs(std::string_view text) {
+[[nodiscard]] std::string mistake_in_verbs(std::string_view text) {
   const bool good = text.find_first_of(" \t/") == text.npos && !text.starts_with(',') &&
                     !text.ends_with(',') && text.find(",,") == text.npos;
   return good ? std::string() : "must be `all`, or devices separated by commas: mlx5_0,mlx5_1:1";
 }
 
 /// What is wrong with a path. Whether the file can be opened is found out by the device.
-[[nodiscard]] MRC_SETUP std::string mistake_in_path(std::string_view text) {
+[[nodiscard]] std::string mistake_in_path(std::string_view text) {
   if (text.empty() || text.front() == '/') return {};
   return "must be an absolute path, such as /tmp/mrc_keys";
 }
@@ -377,11 +377,11 @@ inline constexpr auto kOptions = [] {
 
 }  // namespace detail
 
-MRC_SETUP std::span<const Option> options() noexcept {
+std::span<const Option> options() noexcept {
   return detail::kOptions;
 }
 
-MRC_SETUP const Option* find_option(std::string_view name) noexcept {
+const Option* find_option(std::string_view name) noexcept {
   for (const Option& option : options()) {
     if (option.name.size() != name.size()) continue;
     bool equal = true;
@@ -395,7 +395,7 @@ MRC_SETUP const Option* find_option(std::string_view name) noexcept {
 namespace detail {
 
 /// Letters to insert, remove or replace to make `b` of `a` (Levenshtein).
-[[nodiscard]] MRC_SETUP std::size_t edit_distance(std::string_view a, std::string_view b) {
+[[nodiscard]] std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
   for (std::size_t i = 1; i <= a.size(); ++i) {
@@ -410,7 +410,7 @@ namespace detail {
   return row[b.size()];
 }
 
-MRC_SETUP const Option* similar_option(std::string_view name) {
+const Option* similar_option(std::string_view name) {
   const Option* best = nullptr;
   std::size_t best_distance = std::min<std::size_t>(3, name.size() / 2 + 1);
   for (const Option& option : options()) {
@@ -424,7 +424,7 @@ MRC_SETUP const Option* similar_option(std::string_view name) {
 
 }  // namespace detail
 
-MRC_SETUP const Option& require_option(std::string_view name) {
+const Option& require_option(std::string_view name) {
   if (const Option* option = find_option(name)) return *option;
   std::string text = "no option '" + std::string(name) + "'";
   if (const Option* similar = detail::similar_option(name))

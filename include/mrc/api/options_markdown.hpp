@@ -3,8 +3,6 @@
 
 #include <string>
 
-#include "mrc/core/linkage.hpp"
-
 namespace mrc::inline v0_1 {
 
 /// The option table as Markdown, one table per group: the generated part of
@@ -12,7 +10,3 @@ namespace mrc::inline v0_1 {
 [[nodiscard]] std::string options_markdown();
 
 }  // namespace mrc::inline v0_1
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/api/options_markdown.inl"
-#endif

@@ -9,7 +9,7 @@
 
 namespace mrc::inline v0_1 {
 
-MRC_SETUP std::string options_markdown() {
+std::string options_markdown() {
   const Config defaults;
   std::string text;
   std::string_view group;

@@ -63,7 +63,3 @@ namespace detail {
 }  // namespace detail
 
 }  // namespace mrc::inline v0_1
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/api/peer_lists.inl"
-#endif

@@ -9,7 +9,7 @@
 
 namespace mrc::inline v0_1 {
 
-MRC_SETUP PeerPorts::PeerPorts(std::string_view text) {
+PeerPorts::PeerPorts(std::string_view text) {
   if (text.empty()) return;
   for (std::size_t comma = 0; comma != std::string_view::npos;) {
     comma = text.find(',');
@@ -31,8 +31,8 @@ namespace detail {
 
 /// What parse(text) complains of, and what is allowed.
 template <class Parse>
-[[nodiscard]] MRC_COLD std::string mistake_in_list(std::string_view text, std::string_view allowed,
-                                                   Parse&& parse) {
+[[nodiscard]] std::string mistake_in_list(std::string_view text, std::string_view allowed,
+                                          Parse&& parse) {
   try {
     parse(text);
     return {};
@@ -42,12 +42,12 @@ template <class Parse>
   }
 }
 
-MRC_SETUP std::string mistake_in_peers_allowed(std::string_view text) {
+std::string mistake_in_peers_allowed(std::string_view text) {
   return mistake_in_list(text, "networks separated by commas: 10.0.0.0/8,fd00::/16",
                          [](std::string_view t) { (void)AllowedPeers(t); });
 }
 
-MRC_SETUP std::string mistake_in_peer_ports(std::string_view text) {
+std::string mistake_in_peer_ports(std::string_view text) {
   return mistake_in_list(text, "NETWORK=PORT, separated by commas: 10.0.0.7=4971,fd00::/16=4971",
                          [](std::string_view t) { (void)PeerPorts(t); });
 }

@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "mrc/core/error.hpp"
-#include "mrc/core/linkage.hpp"
 
 /// Whether an option's value comes from its environment variable, for messages: they should name
 /// the variable that a user has set. A Config does not record it, so the environment is read again
@@ -42,7 +41,3 @@ void naming_variables(const Config& config, std::initializer_list<std::string_vi
 }  // namespace detail
 
 }  // namespace mrc::inline v0_1
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/api/setting_source.inl"
-#endif

@@ -10,23 +10,22 @@
 namespace mrc::inline v0_1::detail {
 
 /// True if the option's variable is set and gives the value that the option has in `config`.
-[[nodiscard]] MRC_SETUP bool set_by_environment(const Option& option, const Config& config) {
+[[nodiscard]] bool set_by_environment(const Option& option, const Config& config) {
   const char* text = std::getenv(variable_name(option).c_str());
   if (text == nullptr || *text == '\0') return false;
   Config same;
   return try_assign(option, same, text) && value_text(option, same) == value_text(option, config);
 }
 
-MRC_SETUP std::string setting_name(std::string_view name, const Config& config) {
+std::string setting_name(std::string_view name, const Config& config) {
   const Option& option = *find_option(name);
   std::string text = "option '" + std::string(name) + "'";
   if (!set_by_environment(option, config)) return text;
   return text + " (environment variable " + variable_name(option) + ")";
 }
 
-MRC_SETUP void throw_naming_variables(const Config& config,
-                                      std::initializer_list<std::string_view> names,
-                                      const Error& error) {
+void throw_naming_variables(const Config& config, std::initializer_list<std::string_view> names,
+                            const Error& error) {
   for (const std::errc lacks : {std::errc::too_many_files_open, std::errc::not_enough_memory,
                                 std::errc::too_many_files_open_in_system})
     if (error.code() == lacks) throw;

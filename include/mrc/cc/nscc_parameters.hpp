@@ -7,7 +7,6 @@
 #include <string>
 
 #include "mrc/core/error.hpp"
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/time.hpp"
 
 namespace mrc::inline v0_1::cc {
@@ -80,7 +79,7 @@ struct NsccParameters {
 namespace detail {
 
 template <class T>
-MRC_COLD void require_range(const char* option, T value, T low, T high) {
+void require_range(const char* option, T value, T low, T high) {
   if (value >= low && value <= high) return;  // false for a NaN
   throw Error(Errc::invalid_argument, std::string("congestion control option ") + option + ": " +
                                           std::to_string(value) + " is not within " +
@@ -102,7 +101,3 @@ MRC_COLD void require_range(const char* option, T value, T low, T high) {
 [[nodiscard]] NsccParameters derive(const NsccOptions& o);
 
 }  // namespace mrc::inline v0_1::cc
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/cc/nscc_parameters.inl"
-#endif

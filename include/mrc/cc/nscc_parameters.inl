@@ -11,11 +11,11 @@
 namespace mrc::inline v0_1::cc {
 namespace detail {
 
-MRC_SETUP void require_range(const char* option, Duration value, Duration low, Duration high) {
+void require_range(const char* option, Duration value, Duration low, Duration high) {
   require_range((std::string(option) + " (ns)").c_str(), value.count(), low.count(), high.count());
 }
 
-MRC_SETUP void validate(const NsccOptions& o) {
+void validate(const NsccOptions& o) {
   constexpr Duration kNanosecond{1};
   constexpr Duration kZero{0};
   constexpr double kMost = 1e12;
@@ -41,7 +41,7 @@ MRC_SETUP void validate(const NsccOptions& o) {
 
 }  // namespace detail
 
-MRC_SETUP NsccParameters derive(const NsccOptions& o) {
+NsccParameters derive(const NsccOptions& o) {
   detail::validate(o);
   constexpr double kReferenceBdp = 150'000;  // bytes
   constexpr double kReferenceRtt = 12e-6;    // seconds

@@ -7,7 +7,6 @@
 #include <string_view>
 
 #include "mrc/control/unix_socket.hpp"
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/time.hpp"
 #include "mrc/core/unique_fd.hpp"
 
@@ -43,7 +42,3 @@ class Client {
 };
 
 }  // namespace mrc::inline v0_1::control
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/control/client.inl"
-#endif

@@ -16,7 +16,7 @@ namespace mrc::inline v0_1::control {
 namespace detail {
 
 /// Whether the socket is ready before `end`. A signal that is not restarted ends the wait.
-MRC_SETUP bool ready(const UniqueFd& socket, short events, Time end) {
+bool ready(const UniqueFd& socket, short events, Time end) {
   ::pollfd entry{socket.fd(), events, 0};
   const Duration left = std::max(Duration(0), end - monotonic_now());
   const ::timespec limit{left.count() / 1'000'000'000, left.count() % 1'000'000'000};
@@ -25,7 +25,7 @@ MRC_SETUP bool ready(const UniqueFd& socket, short events, Time end) {
 
 }  // namespace detail
 
-MRC_SETUP void Client::send(std::string_view line, Duration patience) {
+void Client::send(std::string_view line, Duration patience) {
   const Time end = monotonic_now() + patience;
   const std::string text = std::string(line) + "\n";
   for (std::size_t sent = 0; sent < text.size();) {
@@ -38,11 +38,11 @@ MRC_SETUP void Client::send(std::string_view line, Duration patience) {
   }
 }
 
-MRC_SETUP void Client::hang_up() noexcept {
+void Client::hang_up() noexcept {
   (void)::shutdown(socket_.fd(), SHUT_RDWR);
 }
 
-MRC_SETUP std::optional<std::string> Client::receive(Duration patience, std::size_t longest) {
+std::optional<std::string> Client::receive(Duration patience, std::size_t longest) {
   const Time end = monotonic_now() + patience;
   while (true) {
     if (const std::size_t at = in_.find('\n', searched_); at != in_.npos) {

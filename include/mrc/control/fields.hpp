@@ -5,8 +5,6 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "mrc/core/linkage.hpp"
-
 /// What others send, read without trust: nothing here throws but std::bad_alloc.
 namespace mrc::inline v0_1::control {
 
@@ -31,7 +29,3 @@ namespace mrc::inline v0_1::control {
 [[nodiscard]] const nlohmann::json& list_in(const nlohmann::json& object, const char* name);
 
 }  // namespace mrc::inline v0_1::control
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/control/fields.inl"
-#endif

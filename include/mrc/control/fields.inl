@@ -5,13 +5,13 @@
 
 namespace mrc::inline v0_1::control {
 
-MRC_SETUP bool has_field(const nlohmann::json& json, const char* name,
-                         bool (nlohmann::json::*is)() const noexcept) {
+bool has_field(const nlohmann::json& json, const char* name,
+               bool (nlohmann::json::*is)() const noexcept) {
   const auto field = json.find(name);
   return field != json.end() && ((*field).*is)();
 }
 
-MRC_SETUP nlohmann::json object_of(const std::string& text, int deepest) {
+nlohmann::json object_of(const std::string& text, int deepest) {
   using Json = nlohmann::json;
   bool deep = false;
   const auto look = [&](int depth, Json::parse_event_t, Json&) {
@@ -22,7 +22,7 @@ MRC_SETUP nlohmann::json object_of(const std::string& text, int deepest) {
   return json.is_object() && !deep ? json : Json::object();
 }
 
-MRC_SETUP std::uint64_t count_in(const nlohmann::json& object, const char* name) {
+std::uint64_t count_in(const nlohmann::json& object, const char* name) {
   if (has_field(object, name, &nlohmann::json::is_number_unsigned))
     return object[name].get<std::uint64_t>();
   const double value =
@@ -30,22 +30,22 @@ MRC_SETUP std::uint64_t count_in(const nlohmann::json& object, const char* name)
   return value > 0 && value < 1e19 ? static_cast<std::uint64_t>(value) : 0;
 }
 
-MRC_SETUP std::string text_in(const nlohmann::json& object, const char* name) {
+std::string text_in(const nlohmann::json& object, const char* name) {
   return has_field(object, name, &nlohmann::json::is_string) ? object[name].get<std::string>()
                                                              : std::string();
 }
 
-MRC_SETUP bool flag_in(const nlohmann::json& object, const char* name, bool otherwise) {
+bool flag_in(const nlohmann::json& object, const char* name, bool otherwise) {
   return has_field(object, name, &nlohmann::json::is_boolean) ? object[name].get<bool>()
                                                               : otherwise;
 }
 
-MRC_SETUP const nlohmann::json& object_in(const nlohmann::json& object, const char* name) {
+const nlohmann::json& object_in(const nlohmann::json& object, const char* name) {
   static const nlohmann::json kEmpty = nlohmann::json::object();
   return has_field(object, name, &nlohmann::json::is_object) ? object[name] : kEmpty;
 }
 
-MRC_SETUP const nlohmann::json& list_in(const nlohmann::json& object, const char* name) {
+const nlohmann::json& list_in(const nlohmann::json& object, const char* name) {
   static const nlohmann::json kEmpty = nlohmann::json::array();
   return has_field(object, name, &nlohmann::json::is_array) ? object[name] : kEmpty;
 }

@@ -15,7 +15,6 @@
 
 #include "mrc/control/unix_socket.hpp"
 #include "mrc/core/fork_mark.hpp"
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/time.hpp"
 #include "mrc/core/unique_fd.hpp"
 
@@ -112,7 +111,3 @@ class LineServer {
 };
 
 }  // namespace mrc::inline v0_1::control
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/control/line_server.inl"
-#endif

@@ -25,7 +25,7 @@ namespace mrc::inline v0_1::control {
 /// Between two tries to wait, if that is refused.
 inline constexpr Duration kRefusedNap = std::chrono::milliseconds(10);
 
-MRC_SETUP LineServer::LineServer(std::string path, LineHandler& handler)
+LineServer::LineServer(std::string path, LineHandler& handler)
     : path_(std::move(path)), handler_(handler), stop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (!stop_.open()) throw_errno("can't open an event descriptor");
   listener_ = listen_unix(path_);
@@ -39,7 +39,7 @@ MRC_SETUP LineServer::LineServer(std::string path, LineHandler& handler)
   (void)::pthread_setname_np(thread_.native_handle(), "openmrc-control");
 }
 
-MRC_SETUP LineServer::~LineServer() {
+LineServer::~LineServer() {
   if (fork_.forked()) {  // and the file
     mrc::detail::leave_to_parent(std::move(thread_));
     return;
@@ -50,7 +50,7 @@ MRC_SETUP LineServer::~LineServer() {
   (void)::unlink(path_.c_str());
 }
 
-MRC_SETUP void LineServer::run() noexcept {
+void LineServer::run() noexcept {
   std::unique_lock working(working_);
   due_ = monotonic_now();
   while (true) {
@@ -66,7 +66,7 @@ MRC_SETUP void LineServer::run() noexcept {
 }
 
 /// Looks at what wait() has found.
-MRC_SETUP void LineServer::serve_all() {
+void LineServer::serve_all() {
   const Time now = monotonic_now();
   if (now >= due_) {
     due_ = now + std::chrono::seconds(1);  // if it throws
@@ -92,14 +92,14 @@ MRC_SETUP void LineServer::serve_all() {
 }
 
 /// Forked children may have the connection open, too.
-MRC_SETUP LineServer::Clients::iterator LineServer::drop(Clients::iterator client) noexcept {
+LineServer::Clients::iterator LineServer::drop(Clients::iterator client) noexcept {
   (void)::shutdown(client->socket.fd(), SHUT_RDWR);
   return clients_.erase(client);
 }
 
 /// Programs that shut themselves in set RLIMIT_NOFILE to 0, and then no descriptor can be polled.
 /// Nobody is served any more, but the server still has to end.
-MRC_SETUP void LineServer::wait(Time until, std::unique_lock<std::mutex>& working) {
+void LineServer::wait(Time until, std::unique_lock<std::mutex>& working) {
   polled_.clear();
   polled_.push_back({stop_.fd(), POLLIN, 0});
   polled_.push_back({accepting_ ? listener_.fd() : -1, POLLIN, 0});
@@ -129,7 +129,7 @@ MRC_SETUP void LineServer::wait(Time until, std::unique_lock<std::mutex>& workin
   if (refused && ::read(stop_.fd(), &asked, sizeof asked) > 0) polled_[0].revents = POLLIN;
 }
 
-MRC_SETUP void LineServer::accept_clients(Time now) {
+void LineServer::accept_clients(Time now) {
   while (true) {
     UniqueFd socket(::accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket.open()) {
@@ -153,11 +153,11 @@ MRC_SETUP void LineServer::accept_clients(Time now) {
   }
 }
 
-MRC_SETUP void LineServer::say(Client& client, std::string_view line) {
+void LineServer::say(Client& client, std::string_view line) {
   client.out.append(line).push_back('\n');
 }
 
-MRC_SETUP void LineServer::tell(Client& client, std::string_view line) {
+void LineServer::tell(Client& client, std::string_view line) {
   const bool behind = client.dropped > 0 && !client.idle();
   if (behind || client.out.size() - client.sent + line.size() > kMostNews) {
     ++client.dropped;
@@ -170,7 +170,7 @@ MRC_SETUP void LineServer::tell(Client& client, std::string_view line) {
 }
 
 /// False if the client is gone.
-MRC_SETUP bool LineServer::receive(Client& client, Time now) {
+bool LineServer::receive(Client& client, Time now) {
   if (!client.idle() || client.has_line()) return true;  // not yet
   client.heard = now;
   char buffer[4096];
@@ -192,7 +192,7 @@ MRC_SETUP bool LineServer::receive(Client& client, Time now) {
 }
 
 /// False if the client is gone.
-MRC_SETUP bool LineServer::send(Client& client) {
+bool LineServer::send(Client& client) {
   while (!client.idle()) {
     const ::ssize_t n = ::send(client.socket.fd(), client.out.data() + client.sent,
                                client.out.size() - client.sent, MSG_NOSIGNAL);
@@ -212,7 +212,7 @@ MRC_SETUP bool LineServer::send(Client& client) {
 }
 
 /// Answers the first line that is not blank, and drops those before it.
-MRC_SETUP void LineServer::serve(Client& client) {
+void LineServer::serve(Client& client) {
   const std::size_t text = client.in.find_first_not_of(" \t\r\n");
   const std::size_t blank = client.in.rfind('\n', text);  // the end of the last of them
   if (blank != client.in.npos) client.in.erase(0, blank + 1);

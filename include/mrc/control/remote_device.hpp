@@ -16,7 +16,6 @@
 #include "mrc/control/client.hpp"
 #include "mrc/control/fields.hpp"
 #include "mrc/control/run_folder.hpp"
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/time.hpp"
 
 namespace mrc::inline v0_1::control {
@@ -129,7 +128,3 @@ struct Found {
                                  const std::function<bool(const SocketName&)>& wanted);
 
 }  // namespace mrc::inline v0_1::control
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/control/remote_device.inl"
-#endif

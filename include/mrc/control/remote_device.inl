@@ -21,7 +21,7 @@ namespace mrc::inline v0_1::control {
 inline constexpr const char* kOddAnswer =
     "its answer is not as docs/control.md has it; it may be another version";
 
-MRC_SETUP bool RemoteDevice::greet(Time until) {
+bool RemoteDevice::greet(Time until) {
   const auto fails = [this](const std::string& why) {
     problem_ = file_.path + ": " + why;
     return false;
@@ -51,25 +51,25 @@ MRC_SETUP bool RemoteDevice::greet(Time until) {
   }
 }
 
-MRC_SETUP std::string RemoteDevice::id() const {
+std::string RemoteDevice::id() const {
   char text[17];
   std::snprintf(text, sizeof text, "%016" PRIx64, file_.name.id);
   return text;
 }
 
-MRC_SETUP nlohmann::json RemoteDevice::label() const {
+nlohmann::json RemoteDevice::label() const {
   Json label = hello_;
   label.erase("event");
   label["device"] = id();
   return label;
 }
 
-MRC_SETUP std::string RemoteDevice::title() const {
+std::string RemoteDevice::title() const {
   return hello_["program"].get<std::string>() + " (pid " +
          std::to_string(hello_["pid"].get<std::int64_t>()) + ")";
 }
 
-MRC_SETUP nlohmann::json RemoteDevice::request(Json request, std::optional<Duration> patience) {
+nlohmann::json RemoteDevice::request(Json request, std::optional<Duration> patience) {
   request["id"] = ++requests_;
   const Time begin = monotonic_now();
   const Time end = std::min(begin + patience.value_or(patience_), end_);
@@ -95,8 +95,7 @@ MRC_SETUP nlohmann::json RemoteDevice::request(Json request, std::optional<Durat
   }
 }
 
-MRC_SETUP nlohmann::json RemoteDevice::list(Json request_of, const std::string& name,
-                                            std::size_t most) {
+nlohmann::json RemoteDevice::list(Json request_of, const std::string& name, std::size_t most) {
   constexpr std::size_t kMostElements = 10'000'000;  // all parts together
   Json all = Json::array();
   while (true) {
@@ -113,13 +112,13 @@ MRC_SETUP nlohmann::json RemoteDevice::list(Json request_of, const std::string& 
   }
 }
 
-MRC_SETUP std::optional<nlohmann::json> RemoteDevice::event(Duration patience) {
+std::optional<nlohmann::json> RemoteDevice::event(Duration patience) {
   const auto line = client_.receive(patience);
   if (!line) return std::nullopt;
   return object_of(*line);
 }
 
-MRC_SETUP std::string problem_with(const RemoteDevice& device, const std::exception& error) {
+std::string problem_with(const RemoteDevice& device, const std::exception& error) {
   const std::string title = device.title();
   std::string words = error.what();
   if (const auto* own = dynamic_cast<const Error*>(&error)) words = mrc::detail::words_of(*own);
@@ -127,7 +126,7 @@ MRC_SETUP std::string problem_with(const RemoteDevice& device, const std::except
   return words.starts_with(title) ? words : title + ": " + words;
 }
 
-MRC_SETUP std::string problem_with(const RemoteDevice& device, const std::exception_ptr& error) {
+std::string problem_with(const RemoteDevice& device, const std::exception_ptr& error) {
   if (!error) return {};
   try {
     std::rethrow_exception(error);
@@ -136,14 +135,14 @@ MRC_SETUP std::string problem_with(const RemoteDevice& device, const std::except
   }
 }
 
-MRC_SETUP bool Found::complete() const noexcept {
+bool Found::complete() const noexcept {
   return std::none_of(silent.begin(), silent.end(),
                       [](const Silent& one) { return is_trusted_user(one.user); });
 }
 
-MRC_SETUP std::vector<std::exception_ptr> all_at_once(std::size_t count,
-                                                      const std::function<void(std::size_t)>& ask,
-                                                      const std::function<void()>& meanwhile) {
+std::vector<std::exception_ptr> all_at_once(std::size_t count,
+                                            const std::function<void(std::size_t)>& ask,
+                                            const std::function<void()>& meanwhile) {
   std::vector<std::exception_ptr> thrown(count);
   std::atomic<std::size_t> left{count};
   const auto one = [&](std::size_t i) {
@@ -171,9 +170,8 @@ MRC_SETUP std::vector<std::exception_ptr> all_at_once(std::size_t count,
   return thrown;
 }
 
-MRC_SETUP Found find_devices(const std::vector<std::string>& folders, Duration patience,
-                             Duration for_others,
-                             const std::function<bool(const SocketName&)>& wanted) {
+Found find_devices(const std::vector<std::string>& folders, Duration patience, Duration for_others,
+                   const std::function<bool(const SocketName&)>& wanted) {
   Found found;
   std::vector<std::unique_ptr<RemoteDevice>> connected;
   for (const SocketFile& file : sockets_in(folders)) try {

@@ -10,8 +10,6 @@
 #include <string_view>
 #include <vector>
 
-#include "mrc/core/linkage.hpp"
-
 /// Where the control sockets of a host's devices are: one folder for all users, or one of a user's
 /// own. docs/control.md describes names and rights.
 namespace mrc::inline v0_1::control {
@@ -69,7 +67,3 @@ void remove_stale(const std::string& folder) noexcept;
 bool remove_if_stale(const std::string& path) noexcept;
 
 }  // namespace mrc::inline v0_1::control
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/control/run_folder.inl"
-#endif

@@ -28,7 +28,7 @@ namespace mrc::inline v0_1::control {
 namespace detail {
 
 /// The entries of a folder; none if it can't be read.
-MRC_SETUP std::vector<std::string> entries_of(const std::string& folder) {
+std::vector<std::string> entries_of(const std::string& folder) {
   std::vector<std::string> names;
   const std::unique_ptr<::DIR, int (*)(::DIR*)> in(::opendir(folder.c_str()), &::closedir);
   if (!in) return names;
@@ -39,7 +39,7 @@ MRC_SETUP std::vector<std::string> entries_of(const std::string& folder) {
 
 /// What is wrong with a folder for sockets; empty: nothing. Folders of others could be theirs to
 /// change, except root's sticky one.
-MRC_SETUP std::string fault_of(const std::string& folder) {
+std::string fault_of(const std::string& folder) {
   struct stat found {};
   if (::lstat(folder.c_str(), &found) != 0) return "can't be looked at";
   if (!S_ISDIR(found.st_mode)) return "is no folder";
@@ -52,7 +52,7 @@ MRC_SETUP std::string fault_of(const std::string& folder) {
 }
 
 /// Folders of this user's own, the best first: programs of one user may see different environments.
-MRC_SETUP std::vector<std::string> own_folders() {
+std::vector<std::string> own_folders() {
   std::vector<std::string> folders;
   // Not from the environment of whoever started a program with special rights.
   const char* runtime = ::secure_getenv("XDG_RUNTIME_DIR");
@@ -62,28 +62,28 @@ MRC_SETUP std::vector<std::string> own_folders() {
   return folders;
 }
 
-MRC_SETUP bool parse_part(std::string_view& text, char end, int base, auto& number) {
+bool parse_part(std::string_view& text, char end, int base, auto& number) {
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number, base);
   if (error != std::errc() || stop == text.data() + text.size() || *stop != end) return false;
   text.remove_prefix(static_cast<std::size_t>(stop - text.data()) + 1);
   return true;
 }
 
-MRC_SETUP std::uint64_t pid_namespace() noexcept {
+std::uint64_t pid_namespace() noexcept {
   struct stat found {};
   return ::stat("/proc/self/ns/pid", &found) == 0 ? found.st_ino : 0;
 }
 
 }  // namespace detail
 
-MRC_SETUP std::string to_string(const SocketName& name) {
+std::string to_string(const SocketName& name) {
   char text[64];
   std::snprintf(text, sizeof text, "%d-%" PRIu64 "-%016" PRIx64 ".sock", name.pid,
                 name.pid_namespace, name.id);
   return text;
 }
 
-MRC_SETUP std::optional<SocketName> parse_socket_name(std::string_view file) {
+std::optional<SocketName> parse_socket_name(std::string_view file) {
   SocketName name;
   std::string_view rest = file;
   if (!detail::parse_part(rest, '-', 10, name.pid) ||
@@ -93,11 +93,11 @@ MRC_SETUP std::optional<SocketName> parse_socket_name(std::string_view file) {
   return name;
 }
 
-MRC_SETUP SocketName make_socket_name() {
+SocketName make_socket_name() {
   return {::getpid(), detail::pid_namespace(), mrc::detail::random_seed()};
 }
 
-MRC_SETUP std::string device_folder(std::string_view setting) {
+std::string device_folder(std::string_view setting) {
   if (setting != "auto") {
     std::string folder(setting);
     if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
@@ -117,7 +117,7 @@ MRC_SETUP std::string device_folder(std::string_view setting) {
   return own;
 }
 
-MRC_SETUP std::vector<std::string> searched_folders() {
+std::vector<std::string> searched_folders() {
   std::vector<std::string> folders = detail::own_folders();
   folders.insert(folders.begin(), kRunFolder);
   if (::geteuid() != 0) {
@@ -144,11 +144,11 @@ MRC_SETUP std::vector<std::string> searched_folders() {
   return found;
 }
 
-MRC_SETUP bool is_trusted_user(::uid_t user) noexcept {
+bool is_trusted_user(::uid_t user) noexcept {
   return user == 0 || user == ::geteuid();
 }
 
-MRC_SETUP std::vector<SocketFile> sockets_in(const std::string& folder) {
+std::vector<SocketFile> sockets_in(const std::string& folder) {
   std::vector<SocketFile> sockets, others;
   std::map<::uid_t, std::size_t> of_user;
   for (const std::string& file : detail::entries_of(folder)) {
@@ -164,7 +164,7 @@ MRC_SETUP std::vector<SocketFile> sockets_in(const std::string& folder) {
   return sockets;
 }
 
-MRC_SETUP std::vector<SocketFile> sockets_in(const std::vector<std::string>& folders) {
+std::vector<SocketFile> sockets_in(const std::vector<std::string>& folders) {
   std::vector<SocketFile> sockets;
   for (const std::string& folder : folders) {
     auto some = sockets_in(folder);
@@ -176,7 +176,7 @@ MRC_SETUP std::vector<SocketFile> sockets_in(const std::vector<std::string>& fol
 }
 
 /// By the folder's descriptor: whoever owns the folder could put another one in its place.
-MRC_SETUP bool remove_if_stale(const std::string& path) noexcept try {
+bool remove_if_stale(const std::string& path) noexcept try {
   const std::size_t slash = path.rfind('/');
   const std::string folder = path.substr(0, slash), name = path.substr(slash + 1);
   const UniqueFd in(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
@@ -195,7 +195,7 @@ MRC_SETUP bool remove_if_stale(const std::string& path) noexcept try {
   return false;
 }
 
-MRC_SETUP void remove_stale(const std::string& folder) noexcept {
+void remove_stale(const std::string& folder) noexcept {
   try {
     const std::uint64_t here = detail::pid_namespace();
     const auto own = [](const std::string& path) {

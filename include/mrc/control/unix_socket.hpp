@@ -5,7 +5,6 @@
 
 #include <string>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/unique_fd.hpp"
 
 /// Stream sockets with a name in the file system.
@@ -28,7 +27,3 @@ struct PeerCredentials {
 [[nodiscard]] PeerCredentials credentials_of(const UniqueFd& socket);
 
 }  // namespace mrc::inline v0_1::control
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/control/unix_socket.inl"
-#endif

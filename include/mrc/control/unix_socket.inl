@@ -17,7 +17,7 @@ namespace mrc::inline v0_1::control {
 
 namespace detail {
 
-MRC_SETUP ::sockaddr_un unix_address(const std::string& path) {
+::sockaddr_un unix_address(const std::string& path) {
   ::sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof address.sun_path)
@@ -28,7 +28,7 @@ MRC_SETUP ::sockaddr_un unix_address(const std::string& path) {
   return address;
 }
 
-MRC_SETUP UniqueFd unix_socket(int flags) {
+UniqueFd unix_socket(int flags) {
   UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0));
   if (!socket.open()) throw_errno("can't make a UNIX socket");
   return socket;
@@ -36,7 +36,7 @@ MRC_SETUP UniqueFd unix_socket(int flags) {
 
 }  // namespace detail
 
-MRC_SETUP UniqueFd listen_unix(const std::string& path) {
+UniqueFd listen_unix(const std::string& path) {
   constexpr int kBacklog = 64;
   const std::string early = path + "~";  // a name that tools don't try
   const ::sockaddr_un address = detail::unix_address(early);
@@ -52,7 +52,7 @@ MRC_SETUP UniqueFd listen_unix(const std::string& path) {
   return socket;
 }
 
-MRC_SETUP UniqueFd connect_unix(const std::string& path) {
+UniqueFd connect_unix(const std::string& path) {
   const ::sockaddr_un address = detail::unix_address(path);
   UniqueFd socket = detail::unix_socket(SOCK_NONBLOCK);
   const auto* name = reinterpret_cast<const ::sockaddr*>(&address);
@@ -61,7 +61,7 @@ MRC_SETUP UniqueFd connect_unix(const std::string& path) {
   return socket;
 }
 
-MRC_SETUP PeerCredentials credentials_of(const UniqueFd& socket) {
+PeerCredentials credentials_of(const UniqueFd& socket) {
   ::ucred peer{};
   ::socklen_t size = sizeof peer;
   if (::getsockopt(socket.fd(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)

@@ -149,7 +149,3 @@ class [[nodiscard]] Result {
 
 template <>
 struct std::is_error_code_enum<mrc::Errc> : std::true_type {};
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/core/error.inl"
-#endif

@@ -5,15 +5,15 @@
 
 namespace mrc::inline v0_1 {
 
-MRC_DECL const char* ErrorCategory::name() const noexcept {
+const char* ErrorCategory::name() const noexcept {
   return "mrc";
 }
 
-MRC_DECL std::string ErrorCategory::message(int e) const {
+std::string ErrorCategory::message(int e) const {
   return to_string(static_cast<Errc>(e));
 }
 
-MRC_DECL const std::error_category& error_category() noexcept {
+const std::error_category& error_category() noexcept {
   static const ErrorCategory category;
   return category;
 }

@@ -1,33 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// How the library is compiled. Headers (*.hpp) declare; *.inl define what is neither a
-/// template, nor short, nor on the path of each packet, where the engine inlines it (cc/, the
-/// parsers of wire/, the windows of reliability/).
-///
-/// * Header-only (the default): each header includes its definitions at its end, as inline
-///   functions. An .inl may include another one that only it needs.
-/// * Compiled once: with MRC_SEPARATE_COMPILATION defined in every unit of a program, headers omit
-///   the definitions, and one unit includes mrc/impl/src.hpp, which has all of them. The CMake
-///   targets OpenMRC::static and OpenMRC::shared do that.
+/// How the library is compiled: headers (*.hpp) declare, and define what is a template, short, or
+/// on the path of each packet, where the engine inlines it. All else is defined in files *.inl,
+/// once in a program: in the unit that defines MRC_IMPLEMENTATION (mrc/mrc.hpp), or in the compiled
+/// library, which is made of the same files.
 ///
 /// Everything is in the inline namespace mrc::v0_1: two versions of the library in one process
 /// (an application's and a plugin's) never share a symbol. Programs write mrc::Device; the
 /// number changes with every release that is not binary-compatible.
-
-/// Precedes each definition in *.inl.
-#ifdef MRC_SEPARATE_COMPILATION
-#define MRC_DECL
-#else
-#define MRC_DECL inline
-#endif
-
-/// Precedes functions, templates among them, that run at set-up or on errors only: compiled for
-/// size and placed apart from the data path. Header-only programs compile faster.
-#define MRC_COLD __attribute__((cold))
-
-/// Precedes such definitions in *.inl.
-#define MRC_SETUP MRC_DECL MRC_COLD
 
 /// In front of each class and function of the application's API (mrc/mrc.hpp): what libopenmrc.so
 /// exports; all else in it is hidden. A shared object that contains the library should export
@@ -38,3 +19,7 @@
 #else
 #define MRC_API
 #endif
+
+/// In front of each class that a public header names and does not define, of each that holds one,
+/// and of members of public structs that are not for applications: hidden in any case.
+#define MRC_LOCAL [[gnu::visibility("hidden")]]

@@ -10,7 +10,6 @@
 #include <type_traits>
 #include <vector>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/time.hpp"
 
 /// Conversion between values and text: parse_x() reads what format_x() writes. Set-up only, any
@@ -73,7 +72,3 @@ inline constexpr unsigned kMaxCpus = 1024;
 [[nodiscard]] std::string format_real(double number);
 
 }  // namespace mrc::inline v0_1
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/core/value_text.inl"
-#endif

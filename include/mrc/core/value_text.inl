@@ -58,11 +58,11 @@ template <class T>
   return 16;
 }
 
-MRC_SETUP std::optional<double> take_real(std::string_view& text) {
+std::optional<double> take_real(std::string_view& text) {
   return take_number<double>(text);
 }
 
-MRC_SETUP std::optional<std::uint64_t> parse_unsigned(std::string_view text, std::uint64_t max) {
+std::optional<std::uint64_t> parse_unsigned(std::string_view text, std::uint64_t max) {
   const int base = take_base(text);
   const auto number = take_number<std::uint64_t>(text, base);
   const auto shift = size_shift(text);
@@ -70,8 +70,8 @@ MRC_SETUP std::optional<std::uint64_t> parse_unsigned(std::string_view text, std
   return *number << *shift;
 }
 
-MRC_SETUP std::optional<std::int64_t> parse_signed(std::string_view text, std::int64_t min,
-                                                   std::int64_t max) {
+std::optional<std::int64_t> parse_signed(std::string_view text, std::int64_t min,
+                                         std::int64_t max) {
   const int base = take_base(text);
   const auto number = take_number<std::int64_t>(text, base);
   const auto shift = size_shift(text);
@@ -83,13 +83,13 @@ MRC_SETUP std::optional<std::int64_t> parse_signed(std::string_view text, std::i
 
 }  // namespace detail
 
-MRC_SETUP std::optional<double> parse_real(std::string_view text) {
+std::optional<double> parse_real(std::string_view text) {
   const auto number = detail::take_real(text);
   if (!number || !text.empty() || !std::isfinite(*number)) return std::nullopt;
   return number;
 }
 
-MRC_SETUP std::optional<Duration> parse_duration(std::string_view text) {
+std::optional<Duration> parse_duration(std::string_view text) {
   const auto number = detail::take_real(text);
   if (!number || !std::isfinite(*number)) return std::nullopt;
   double unit = 0;
@@ -103,13 +103,13 @@ MRC_SETUP std::optional<Duration> parse_duration(std::string_view text) {
   return Duration{static_cast<Duration::rep>(ns)};
 }
 
-MRC_SETUP std::optional<bool> parse_bool(std::string_view text) {
+std::optional<bool> parse_bool(std::string_view text) {
   if (text == "on" || text == "true" || text == "1") return true;
   if (text == "off" || text == "false" || text == "0") return false;
   return std::nullopt;
 }
 
-MRC_SETUP std::optional<std::vector<unsigned>> parse_cpu_list(std::string_view text) {
+std::optional<std::vector<unsigned>> parse_cpu_list(std::string_view text) {
   const auto elements = parse_list(text);
   if (!elements) return std::nullopt;
   std::vector<unsigned> cpus;
@@ -124,7 +124,7 @@ MRC_SETUP std::optional<std::vector<unsigned>> parse_cpu_list(std::string_view t
   return cpus;
 }
 
-MRC_SETUP std::optional<std::vector<std::string>> parse_list(std::string_view text) {
+std::optional<std::vector<std::string>> parse_list(std::string_view text) {
   std::vector<std::string> elements;
   for (bool more = true; more;) {
     const auto comma = text.find(',');
@@ -139,14 +139,14 @@ MRC_SETUP std::optional<std::vector<std::string>> parse_list(std::string_view te
   return elements;
 }
 
-MRC_SETUP std::string format_size(std::uint64_t bytes) {
+std::string format_size(std::uint64_t bytes) {
   for (const auto& [shift, suffix] : {std::pair{30u, "G"}, {20u, "M"}, {10u, "K"}})
     if (bytes != 0 && (bytes & ((std::uint64_t{1} << shift) - 1)) == 0)
       return std::to_string(bytes >> shift) + suffix;
   return std::to_string(bytes);
 }
 
-MRC_SETUP std::string format_duration(Duration duration) {
+std::string format_duration(Duration duration) {
   const auto ns = duration.count();
   if (ns == 0) return "0";
   for (const auto& [unit, suffix] :
@@ -155,7 +155,7 @@ MRC_SETUP std::string format_duration(Duration duration) {
   return std::to_string(ns) + "ns";
 }
 
-MRC_SETUP std::string format_real(double number) {
+std::string format_real(double number) {
   char text[32];
   const auto end = std::to_chars(text, text + sizeof text, number).ptr;
   return {text, end};

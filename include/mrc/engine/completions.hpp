@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "mrc/core/error.hpp"
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/ring.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/completion_queue.hpp"
@@ -118,7 +117,3 @@ class Completions {
 };
 
 }  // namespace mrc::inline v0_1::engine
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/engine/completions.inl"
-#endif

@@ -8,8 +8,7 @@
 
 namespace mrc::inline v0_1::engine {
 
-MRC_DECL Completions::Completions(std::uint32_t max_queues, std::uint32_t max_qps,
-                                  std::uint32_t max_srqs)
+Completions::Completions(std::uint32_t max_queues, std::uint32_t max_qps, std::uint32_t max_srqs)
     : max_queues_(max_queues),
       signalled_(max_queues),
       overrun_(max_queues),
@@ -19,7 +18,7 @@ MRC_DECL Completions::Completions(std::uint32_t max_queues, std::uint32_t max_qp
   queues_.reserve(max_queues);
 }
 
-MRC_DECL Result<CqId> Completions::create(std::uint32_t depth) {
+Result<CqId> Completions::create(std::uint32_t depth) {
   if (depth == 0 || depth > kMaxCqDepth) return Errc::invalid_argument;
   for (std::uint32_t i = 0; i < max_queues_; ++i) {
     if (i == queues_.size()) queues_.emplace_back();
@@ -30,7 +29,7 @@ MRC_DECL Result<CqId> Completions::create(std::uint32_t depth) {
   return Errc::no_resources;
 }
 
-MRC_DECL Errc Completions::destroy(CqId id) noexcept {
+Errc Completions::destroy(CqId id) noexcept {
   const CompletionRing* cq = find(id);
   if (cq == nullptr) return Errc::not_found;
   if (cq->users > 0) return Errc::in_use;
@@ -40,7 +39,7 @@ MRC_DECL Errc Completions::destroy(CqId id) noexcept {
   return Errc::ok;
 }
 
-MRC_DECL bool Completions::complete(CqId id, const Completion& completion) noexcept {
+bool Completions::complete(CqId id, const Completion& completion) noexcept {
   CompletionRing* cq = find(id);
   const bool room = cq->push(completion);
   if (!room && !cq->failing) {
@@ -59,19 +58,19 @@ MRC_DECL bool Completions::complete(CqId id, const Completion& completion) noexc
   return room;
 }
 
-MRC_DECL std::size_t Completions::poll(CqId id, std::span<Completion> out) noexcept {
+std::size_t Completions::poll(CqId id, std::span<Completion> out) noexcept {
   CompletionRing* cq = find(id);
   return cq == nullptr ? 0 : cq->poll(out);
 }
 
-MRC_DECL Errc Completions::arm(CqId id, Arm what) noexcept {
+Errc Completions::arm(CqId id, Arm what) noexcept {
   CompletionRing* cq = find(id);
   if (cq == nullptr) return Errc::not_found;
   cq->armed = std::max(cq->armed, what);
   return Errc::ok;
 }
 
-MRC_DECL bool Completions::poll_event(EngineEvent& event) noexcept {
+bool Completions::poll_event(EngineEvent& event) noexcept {
   event = {};
   if (!signalled_.empty()) {
     event.kind = EngineEvent::Kind::completion;

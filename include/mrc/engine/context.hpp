@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "mrc/cc/host_link.hpp"
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/random.hpp"
 #include "mrc/core/secret_random.hpp"
 #include "mrc/core/types.hpp"
@@ -211,7 +210,3 @@ struct Context {
 };
 
 }  // namespace mrc::inline v0_1::engine
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/engine/context.inl"
-#endif

@@ -19,7 +19,7 @@ inline constexpr std::array<WcOpcode, 7> kCompletesAs = {
 
 }  // namespace detail
 
-MRC_DECL void Context::queue_ack(QueuePairState& qp, Plane plane, bool again) noexcept {
+void Context::queue_ack(QueuePairState& qp, Plane plane, bool again) noexcept {
   qp.rx.finished.due = false;
   qp.rx.ack_by = kNever;
   if (qp.rx.ack_queued) return;
@@ -32,13 +32,13 @@ MRC_DECL void Context::queue_ack(QueuePairState& qp, Plane plane, bool again) no
   if (!qp.rx.ack_queued) ++stats.drops.control_overflow;
 }
 
-MRC_DECL void Context::rearm(QueuePairState& qp, Time now) noexcept {
+void Context::rearm(QueuePairState& qp, Time now) noexcept {
   if (!qp.active) return timers.cancel(qp);
   timers.arm(qp, now);
 }
 
-MRC_DECL Errc Context::post_receive(ReceiveQueue& receives, PdId pd,
-                                    const ReceiveRequest& request) noexcept {
+Errc Context::post_receive(ReceiveQueue& receives, PdId pd,
+                           const ReceiveRequest& request) noexcept {
   if (receives.full()) return Errc::queue_full;
   if (request.sges.size() > receives.sge_limit()) return Errc::too_many_sges;
   for (const Sge& s : request.sges)
@@ -52,27 +52,27 @@ MRC_DECL Errc Context::post_receive(ReceiveQueue& receives, PdId pd,
   return Errc::ok;
 }
 
-MRC_DECL bool Context::complete(CqId cq, const Completion& c, bool as_verbs) noexcept {
+bool Context::complete(CqId cq, const Completion& c, bool as_verbs) noexcept {
   const bool room = completions.complete(cq, c);
   if (!room && as_verbs) on_polled(c);
   return room;
 }
 
 /// One that came from a shared queue has kept its slot there since it was taken.
-MRC_DECL bool Context::complete_receive(QueuePairState& qp, const Completion& c) noexcept {
+bool Context::complete_receive(QueuePairState& qp, const Completion& c) noexcept {
   release_receive(qp.rx.receives);
   if (qp.init.as_verbs && !qp.init.srq) qp.rx.receives.keep_slot();
   return complete(qp.init.receive_cq, c, qp.init.as_verbs);
 }
 
-MRC_DECL bool Context::complete_receive(DatagramState& qp, ReceiveQueue& receives,
-                                        const Completion& c) noexcept {
+bool Context::complete_receive(DatagramState& qp, ReceiveQueue& receives,
+                               const Completion& c) noexcept {
   release_receive(receives);
   if (qp.init.as_verbs) receives.keep_slot();
   return complete(qp.init.receive_cq, c, qp.init.as_verbs);
 }
 
-MRC_DECL void Context::on_polled(const Completion& c) noexcept {
+void Context::on_polled(const Completion& c) noexcept {
   const auto free = [&](auto& sends, ReceiveQueue& own, const std::optional<SrqId>& shared) {
     if (!c.is_receive()) return sends.on_polled(c);
     if (!shared) return own.free_slot();
@@ -85,7 +85,7 @@ MRC_DECL void Context::on_polled(const Completion& c) noexcept {
   }
 }
 
-MRC_DECL void Context::discard_completions(Qpn qpn, CqId send_cq, CqId receive_cq) noexcept {
+void Context::discard_completions(Qpn qpn, CqId send_cq, CqId receive_cq) noexcept {
   const auto discard = [&](CqId cq) {
     completions.find(cq)->discard(qpn, [this](const Completion& c) { on_polled(c); });
   };
@@ -93,22 +93,21 @@ MRC_DECL void Context::discard_completions(Qpn qpn, CqId send_cq, CqId receive_c
   if (receive_cq != send_cq) discard(receive_cq);
 }
 
-MRC_DECL void Context::note_taken(SharedReceiveQueue& srq) noexcept {
+void Context::note_taken(SharedReceiveQueue& srq) noexcept {
   if (srq.receives.size() >= srq.limit) return;
   srq.limit = 0;
   completions.forget(srq.id);
   completions.report_srq_limit(srq.id);
 }
 
-MRC_DECL void Context::hold_payload(QueuePairState& qp, const SendQueue& queue,
-                                    std::uint32_t position, wire::TxBurst& burst) noexcept {
+void Context::hold_payload(QueuePairState& qp, const SendQueue& queue, std::uint32_t position,
+                           wire::TxBurst& burst) noexcept {
   const bool response = &queue != &qp.tx.queue;
   if (hold_regions({qp.qpn, position, response}, burst))
     ++queue_of(qp, response).at(position).copies;
 }
 
-MRC_DECL bool Context::hold_regions(const CopyTable::Request& request,
-                                    wire::TxBurst& burst) noexcept {
+bool Context::hold_regions(const CopyTable::Request& request, wire::TxBurst& burst) noexcept {
   wire::TxPacket& packet = burst.newest();
   for (const wire::TxSge& sge : burst.sges(packet)) {
     if (sge.region == 0) continue;
@@ -121,7 +120,7 @@ MRC_DECL bool Context::hold_regions(const CopyTable::Request& request,
   return packet.copy != wire::CopyId::none;
 }
 
-MRC_DECL QueuePairState* Context::release_payload(wire::CopyId copy) noexcept {
+QueuePairState* Context::release_payload(wire::CopyId copy) noexcept {
   const auto request = copies.remove(copy, [this](std::uint32_t key) { memory.release(key); });
   if (!request) return nullptr;
   QueuePairState* qp = objects.qp(request->qpn);
@@ -133,7 +132,7 @@ MRC_DECL QueuePairState* Context::release_payload(wire::CopyId copy) noexcept {
   return qp;
 }
 
-MRC_DECL void Context::finish(QueuePairState& qp) noexcept {
+void Context::finish(QueuePairState& qp) noexcept {
   SendQueue& q = qp.tx.queue;
   const ReadTable& reads = qp.rc_state->reads;
   while (q.done() != q.acknowledged()) {
@@ -143,7 +142,7 @@ MRC_DECL void Context::finish(QueuePairState& qp) noexcept {
   }
 }
 
-MRC_DECL void Context::retire_responses(QueuePairState& qp) noexcept {
+void Context::retire_responses(QueuePairState& qp) noexcept {
   SendQueue& q = qp.rc_state->responses;
   const std::uint32_t end = qp.state == QpState::err ? q.posted() : q.done();
   while (q.retired() != end && q.at(q.retired()).copies == 0) {
@@ -153,7 +152,7 @@ MRC_DECL void Context::retire_responses(QueuePairState& qp) noexcept {
   }
 }
 
-MRC_DECL void Context::retire(QueuePairState& qp) noexcept {
+void Context::retire(QueuePairState& qp) noexcept {
   if (qp.rc) retire_responses(qp);
   SendQueue& q = qp.tx.queue;
   const bool failed = qp.state == QpState::err;
@@ -181,7 +180,7 @@ MRC_DECL void Context::retire(QueuePairState& qp) noexcept {
   }
 }
 
-MRC_DECL void Context::retire(DatagramState& qp) noexcept {
+void Context::retire(DatagramState& qp) noexcept {
   DatagramQueue& q = qp.queue;
   while (q.retired() != q.posted()) {
     const std::uint32_t position = q.retired();
@@ -202,7 +201,7 @@ MRC_DECL void Context::retire(DatagramState& qp) noexcept {
   }
 }
 
-MRC_DECL void Context::release_memory(DatagramState& qp, std::uint32_t position) noexcept {
+void Context::release_memory(DatagramState& qp, std::uint32_t position) noexcept {
   const DatagramWqe& w = qp.queue.at(position);
   --datagrams.destination(w.to)->uses;
   for (const LocalSge& sge : qp.queue.sges(position).first(w.sges))

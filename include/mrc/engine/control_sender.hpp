@@ -3,7 +3,6 @@
 
 #include <cstdint>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/context.hpp"
 #include "mrc/engine/endpoint_service.hpp"
@@ -61,7 +60,3 @@ class ControlSender {
 };
 
 }  // namespace mrc::inline v0_1::engine
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/engine/control_sender.inl"
-#endif

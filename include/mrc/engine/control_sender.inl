@@ -27,7 +27,7 @@ inline constexpr unsigned kPieceBytes = 65507;
                                     sizeof(wire::EndpointRequestPacket));
 }
 
-MRC_DECL void ControlSender::send(Time now, PlaneMask free_planes, wire::TxBurst& burst) noexcept {
+void ControlSender::send(Time now, PlaneMask free_planes, wire::TxBurst& burst) noexcept {
   SharedPath shared;
   for (; !ctx_.control.empty() && burst.room() > 0 && burst.sge_room() > 0; ctx_.control.pop()) {
     const ControlItem& item = ctx_.control.front();
@@ -62,7 +62,7 @@ MRC_DECL void ControlSender::send(Time now, PlaneMask free_planes, wire::TxBurst
   }
 }
 
-MRC_DECL void ControlSender::count(ControlItem::Kind kind) noexcept {
+void ControlSender::count(ControlItem::Kind kind) noexcept {
   EngineStats& s = ctx_.stats;
   ++s.tx_control;
   switch (kind) {
@@ -96,8 +96,8 @@ MRC_DECL void ControlSender::count(ControlItem::Kind kind) noexcept {
 
 /// Appends the probe that was appended last once more, so that both leave in one piece; those of
 /// full size more often, if such a piece is not too long for ports.
-MRC_DECL void ControlSender::complete_piece(const ControlItem& item, std::uint32_t padding,
-                                            wire::TxBurst& burst) noexcept {
+void ControlSender::complete_piece(const ControlItem& item, std::uint32_t padding,
+                                   wire::TxBurst& burst) noexcept {
   const wire::TxPacket& packet = burst.newest();
   const unsigned fit = detail::kPieceBytes / packet.transport_length();
   const unsigned packets =
@@ -108,8 +108,8 @@ MRC_DECL void ControlSender::complete_piece(const ControlItem& item, std::uint32
   }
 }
 
-MRC_DECL void ControlSender::repeat(const wire::TxPacket& packet, std::uint32_t padding,
-                                    wire::TxBurst& burst) noexcept {
+void ControlSender::repeat(const wire::TxPacket& packet, std::uint32_t padding,
+                           wire::TxBurst& burst) noexcept {
   wire::TxPacket& copy = burst.append();
   const std::uint32_t first_sge = copy.first_sge;
   copy = packet;
@@ -130,8 +130,7 @@ MRC_DECL void ControlSender::repeat(const wire::TxPacket& packet, std::uint32_t 
 }
 
 /// Could this item be sent if all ports were free?
-MRC_DECL bool ControlSender::waits_for_port(const ControlItem& item,
-                                            PlaneMask free_planes) noexcept {
+bool ControlSender::waits_for_port(const ControlItem& item, PlaneMask free_planes) noexcept {
   if (free_planes == ~PlaneMask{0}) return false;
   const QueuePairState* qp = ctx_.objects.qp(item.qpn);
   const Peer* peer = qp != nullptr ? qp->peer : ctx_.objects.peer(item.peer);
@@ -144,8 +143,7 @@ MRC_DECL bool ControlSender::waits_for_port(const ControlItem& item,
 }
 
 /// Has the header of an item written. Returns its peer; null if peer or queue pair is gone.
-MRC_DECL Peer* ControlSender::write(Time now, const ControlItem& item,
-                                    wire::TxPacket& packet) noexcept {
+Peer* ControlSender::write(Time now, const ControlItem& item, wire::TxPacket& packet) noexcept {
   using Kind = ControlItem::Kind;
   if (item.kind == Kind::ev_probe || item.kind == Kind::port_status ||
       item.kind == Kind::endpoint_answer) {

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/context.hpp"
 #include "mrc/engine/message_layout.hpp"
@@ -87,7 +86,3 @@ class DataSender {
 };
 
 }  // namespace mrc::inline v0_1::engine
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/engine/data_sender.inl"
-#endif

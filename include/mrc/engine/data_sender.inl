@@ -67,8 +67,8 @@ inline constexpr auto kMessageOpcodes = [] {
 }
 
 /// Sends a lost packet again, on another path than before (mrc-1.0 §2.9).
-MRC_DECL SendStatus DataSender::send_again(Time now, Peer& peer, QueuePairState& qp, Psn psn,
-                                           PlaneMask planes, wire::TxBurst& burst) noexcept {
+SendStatus DataSender::send_again(Time now, Peer& peer, QueuePairState& qp, Psn psn,
+                                  PlaneMask planes, wire::TxBurst& burst) noexcept {
   reliability::SendWindow& window = qp.tx.window;
   // Dynamic MPR has shrunk: wait until the window reaches the packet (mrc-1.0 §2.4).
   if (static_cast<std::uint32_t>(psn - window.unacked()) >= qp.tx.range) return SendStatus::idle;
@@ -98,9 +98,8 @@ MRC_DECL SendStatus DataSender::send_again(Time now, Peer& peer, QueuePairState&
 }
 
 /// A path for a packet that was sent by `avoid` before.
-MRC_DECL path::PathIndex DataSender::path_for_repeat(Peer& peer, QueuePairState& qp,
-                                                     PlaneMask planes,
-                                                     path::PathIndex avoid) noexcept {
+path::PathIndex DataSender::path_for_repeat(Peer& peer, QueuePairState& qp, PlaneMask planes,
+                                            path::PathIndex avoid) noexcept {
   const path::PathIndex path = peer.paths.select(planes, avoid);
   if (path == path::kNoPath || !qp.tx.in_vain()) return path;
   const path::PathIndex answered =
@@ -110,9 +109,9 @@ MRC_DECL path::PathIndex DataSender::path_for_repeat(Peer& peer, QueuePairState&
 
 /// Repeats the last packet of the oldest message without Transport ACK, which the peer is known to
 /// have (LossRecovery::ask()). Like a probe it is in no window and in no account.
-[[gnu::noinline]] MRC_DECL SendStatus DataSender::repeat_last(Time now, Peer& peer,
-                                                              QueuePairState& qp, PlaneMask planes,
-                                                              wire::TxBurst& burst) noexcept {
+[[gnu::noinline]] SendStatus DataSender::repeat_last(Time now, Peer& peer, QueuePairState& qp,
+                                                     PlaneMask planes,
+                                                     wire::TxBurst& burst) noexcept {
   RequesterState& tx = qp.tx;
   if (tx.queue.waiting() > 0) {
     const path::PathIndex path = path_for_repeat(peer, qp, planes, path::kNoPath);
@@ -324,10 +323,9 @@ MRC_DECL path::PathIndex DataSender::path_for_repeat(Peer& peer, QueuePairState&
 
 /// The packet in parts (wire/packet_part.hpp), one behind the other on one path. A switch that
 /// trims would cut off what tells where a part belongs.
-MRC_DECL void DataSender::emit_parts(Peer& peer, QueuePairState& qp, const SentMessage& message,
-                                     SendWqe& w, const wire::WriteHeader& h,
-                                     const path::PathSpec& spec, const PacketSlice& slice,
-                                     wire::TxBurst& burst) noexcept {
+void DataSender::emit_parts(Peer& peer, QueuePairState& qp, const SentMessage& message, SendWqe& w,
+                            const wire::WriteHeader& h, const path::PathSpec& spec,
+                            const PacketSlice& slice, wire::TxBurst& burst) noexcept {
   constexpr std::size_t kBth = sizeof(wire::Bth);
   wire::PartHeader part;
   part.op = static_cast<std::uint8_t>(h.opcode);

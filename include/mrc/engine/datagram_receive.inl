@@ -49,8 +49,7 @@ class Scatter {
 
 }  // namespace detail
 
-MRC_DECL Errc DatagramService::post_receive(DatagramState& qp,
-                                            const ReceiveRequest& request) noexcept {
+Errc DatagramService::post_receive(DatagramState& qp, const ReceiveRequest& request) noexcept {
   const bool flushes = qp.state == QpState::err && qp.init.as_verbs;
   if ((qp.state == QpState::reset || qp.state == QpState::err) && !flushes)
     return Errc::invalid_state;
@@ -59,7 +58,7 @@ MRC_DECL Errc DatagramService::post_receive(DatagramState& qp,
   return ctx_.post_receive(qp.receives, qp.init.pd, request);
 }
 
-MRC_DECL void DatagramService::on_datagram(const wire::RxPacket& packet) noexcept {
+void DatagramService::on_datagram(const wire::RxPacket& packet) noexcept {
   const wire::DatagramView in = wire::view_datagram(packet.bytes);
   DropStats& drops = ctx_.stats.drops;
   if (!detail::default_partition(in.bth->p_key()) || in.payload.size() > wire::kMaxDatagram) {

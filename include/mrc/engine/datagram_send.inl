@@ -23,8 +23,8 @@ namespace detail {
 }  // namespace detail
 
 /// May this be posted? Sets its length.
-MRC_DECL Errc DatagramService::check(const DatagramState& qp, const DatagramRequest& request,
-                                     std::uint32_t& length) noexcept {
+Errc DatagramService::check(const DatagramState& qp, const DatagramRequest& request,
+                            std::uint32_t& length) noexcept {
   if (qp.state != QpState::rts) return Errc::invalid_state;
   if (qp.queue.full()) return Errc::queue_full;
   if (value(request.remote_qpn) > 0xFFFFFF) return Errc::invalid_argument;
@@ -45,7 +45,7 @@ MRC_DECL Errc DatagramService::check(const DatagramState& qp, const DatagramRequ
 
 /// The ToS or traffic class that packets carry. Switches may not trim datagrams, since nobody would
 /// ask for them again.
-MRC_DECL std::uint8_t DatagramService::marking(std::uint8_t traffic_class) const noexcept {
+std::uint8_t DatagramService::marking(std::uint8_t traffic_class) const noexcept {
   const wire::DscpMap& map = ctx_.options.dscp;
   const std::uint8_t dscp = wire::dscp_of(traffic_class);
   const Ecn ecn = wire::ecn_of(traffic_class);
@@ -55,8 +55,8 @@ MRC_DECL std::uint8_t DatagramService::marking(std::uint8_t traffic_class) const
                         ecn == Ecn::ce ? Ecn::ect0 : ecn);
 }
 
-MRC_DECL Errc DatagramService::post(DatagramState& qp, const DatagramRequest& request,
-                                    DestinationId to) noexcept {
+Errc DatagramService::post(DatagramState& qp, const DatagramRequest& request,
+                           DestinationId to) noexcept {
   Destination* destination = ctx_.datagrams.destination(to);
   if (destination == nullptr) return Errc::not_found;
   if (qp.state == QpState::err && qp.init.as_verbs) return teardown_.flush_posted(qp, request, to);
@@ -94,8 +94,7 @@ MRC_DECL Errc DatagramService::post(DatagramState& qp, const DatagramRequest& re
   return Errc::ok;
 }
 
-MRC_DECL DatagramService::Turn DatagramService::serve(PlaneMask free_planes,
-                                                      wire::TxBurst& burst) noexcept {
+DatagramService::Turn DatagramService::serve(PlaneMask free_planes, wire::TxBurst& burst) noexcept {
   while (!ready_.empty()) {
     DatagramState& qp = ready_.front();
     bool blocked = false;
@@ -122,8 +121,8 @@ MRC_DECL DatagramService::Turn DatagramService::serve(PlaneMask free_planes,
 }
 
 /// Gives the datagram at that position to a port. False: it has no room.
-MRC_DECL bool DatagramService::send(DatagramState& qp, std::uint32_t position,
-                                    PlaneMask free_planes, wire::TxBurst& burst) noexcept {
+bool DatagramService::send(DatagramState& qp, std::uint32_t position, PlaneMask free_planes,
+                           wire::TxBurst& burst) noexcept {
   DatagramWqe& w = qp.queue.at(position);
   const Destination& to = *ctx_.datagrams.destination(w.to);
   const auto up = std::find_if(to.ways.begin(), to.ways.end(), [this](const auto& way) {
@@ -145,8 +144,8 @@ MRC_DECL bool DatagramService::send(DatagramState& qp, std::uint32_t position,
 }
 
 /// Writes the packet of the datagram at that position.
-MRC_DECL void DatagramService::emit(DatagramState& qp, std::uint32_t position, PeerId peer,
-                                    const path::PathSpec& path, wire::TxBurst& burst) noexcept {
+void DatagramService::emit(DatagramState& qp, std::uint32_t position, PeerId peer,
+                           const path::PathSpec& path, wire::TxBurst& burst) noexcept {
   const DatagramWqe& w = qp.queue.at(position);
   wire::DatagramHeader h;
   h.pad = static_cast<std::uint8_t>((4 - w.length % 4) % 4);
@@ -175,8 +174,8 @@ MRC_DECL void DatagramService::emit(DatagramState& qp, std::uint32_t position, P
   burst.commit();
 }
 
-MRC_DECL void DatagramService::add_payload(DatagramState& qp, std::uint32_t position,
-                                           wire::TxBurst& burst) noexcept {
+void DatagramService::add_payload(DatagramState& qp, std::uint32_t position,
+                                  wire::TxBurst& burst) noexcept {
   const DatagramWqe& w = qp.queue.at(position);
   if (w.inlined) {
     if (w.length > 0) burst.add_sge(qp.queue.inline_data(position).data(), w.length, 0);
@@ -187,14 +186,14 @@ MRC_DECL void DatagramService::add_payload(DatagramState& qp, std::uint32_t posi
 }
 
 /// The entry at that position has to be settled.
-MRC_DECL void DatagramService::note_given(DatagramState& qp, std::uint32_t position) noexcept {
+void DatagramService::note_given(DatagramState& qp, std::uint32_t position) noexcept {
   qp.given_to = position + 1;  // a burst takes entries in order
   if (qp.given_hook.is_linked()) return;
   qp.given_from = position;
   given_.push_back(qp);
 }
 
-MRC_DECL void DatagramService::on_untransmitted(std::span<const wire::TxPacket> packets) noexcept {
+void DatagramService::on_untransmitted(std::span<const wire::TxPacket> packets) noexcept {
   for (const wire::TxPacket& packet : packets) {
     const auto& bth = wire::view_as<wire::Bth>(Bytes{packet.header.data(), packet.header_length});
     if (!wire::is_datagram(bth.opcode())) continue;
@@ -212,7 +211,7 @@ MRC_DECL void DatagramService::on_untransmitted(std::span<const wire::TxPacket> 
   }
 }
 
-MRC_DECL void DatagramService::settle() noexcept {
+void DatagramService::settle() noexcept {
   while (!given_.empty()) {
     DatagramState& qp = given_.front();
     given_.pop_front();

@@ -6,7 +6,6 @@
 #include <span>
 
 #include "mrc/core/error.hpp"
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/context.hpp"
 #include "mrc/engine/datagram_qp.hpp"
@@ -81,8 +80,3 @@ class DatagramService {
 };
 
 }  // namespace mrc::inline v0_1::engine
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/engine/datagram_receive.inl"
-#include "mrc/engine/datagram_send.inl"
-#endif

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "mrc/core/error.hpp"
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/datagram_qp.hpp"
 #include "mrc/engine/object_tables.hpp"
@@ -81,7 +80,3 @@ class DatagramTables {
 };
 
 }  // namespace mrc::inline v0_1::engine
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/engine/datagram_tables.inl"
-#endif

@@ -7,7 +7,7 @@
 
 namespace mrc::inline v0_1::engine {
 
-MRC_SETUP Result<Qpn> DatagramTables::add_qp(const DatagramInit& init) {
+Result<Qpn> DatagramTables::add_qp(const DatagramInit& init) {
   const Result<Qpn> qpn = numbers_.next_number();
   if (!qpn) return qpn;
   const std::uint32_t place = numbers_.place_of(qpn.value());
@@ -18,13 +18,13 @@ MRC_SETUP Result<Qpn> DatagramTables::add_qp(const DatagramInit& init) {
   return qpn;
 }
 
-MRC_SETUP void DatagramTables::remove_qp(Qpn qpn) noexcept {
+void DatagramTables::remove_qp(Qpn qpn) noexcept {
   --count_;
   qps_[numbers_.place_of(qpn)].reset();
   numbers_.return_number(qpn);
 }
 
-MRC_SETUP DestinationId DatagramTables::add_destination(const DestinationSpec& spec) {
+DestinationId DatagramTables::add_destination(const DestinationSpec& spec) {
   auto added = std::make_unique<Destination>();
   added->spec.peer = spec.peer;
   auto place = std::find(destinations_.begin(), destinations_.end(), nullptr);
@@ -35,7 +35,7 @@ MRC_SETUP DestinationId DatagramTables::add_destination(const DestinationSpec& s
   return id;
 }
 
-MRC_SETUP void DatagramTables::set_paths(DestinationId id, std::span<const path::PathSpec> paths) {
+void DatagramTables::set_paths(DestinationId id, std::span<const path::PathSpec> paths) {
   Destination* to = destination(id);
   if (to == nullptr) return;
   std::vector<path::PathSpec> sorted;
@@ -56,7 +56,7 @@ MRC_SETUP void DatagramTables::set_paths(DestinationId id, std::span<const path:
   to->ways = std::move(ways);
 }
 
-MRC_SETUP void DatagramTables::prefer_plane(DestinationId id, Plane plane) noexcept {
+void DatagramTables::prefer_plane(DestinationId id, Plane plane) noexcept {
   Destination* to = destination(id);
   if (to == nullptr) return;
   const auto preferred =
@@ -65,7 +65,7 @@ MRC_SETUP void DatagramTables::prefer_plane(DestinationId id, Plane plane) noexc
   if (preferred != to->ways.end()) std::rotate(to->ways.begin(), preferred, preferred + 1);
 }
 
-MRC_SETUP Errc DatagramTables::remove_destination(DestinationId id) noexcept {
+Errc DatagramTables::remove_destination(DestinationId id) noexcept {
   const Destination* old = destination(id);
   if (old == nullptr) return Errc::not_found;
   if (old->uses > 0) return Errc::in_use;

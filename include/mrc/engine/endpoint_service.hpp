@@ -7,7 +7,6 @@
 #include <optional>
 #include <vector>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/ring.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/context.hpp"
@@ -181,7 +180,3 @@ class EndpointService {
 };
 
 }  // namespace mrc::inline v0_1::engine
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/engine/endpoint_service.inl"
-#endif

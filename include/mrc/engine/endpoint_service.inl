@@ -13,10 +13,10 @@ namespace detail {
 
 /// Longest time that an endpoint request is in the network. A port status with a lower number than
 /// the last one is stale until then; afterwards the sender has restarted.
-MRC_DECL constexpr Duration kStatusLifetime = std::chrono::milliseconds(500);
+constexpr Duration kStatusLifetime = std::chrono::milliseconds(500);
 /// A port status is repeated until answered, at most so many times, with doubling intervals.
 inline constexpr std::uint8_t kMaxStatusTries = 10;
-MRC_DECL constexpr Duration kFirstStatusRetry = std::chrono::milliseconds(1);
+constexpr Duration kFirstStatusRetry = std::chrono::milliseconds(1);
 /// Probes beyond EngineOptions::rtt_probes while none is answered, with doubling intervals: the
 /// last one leaves 4,096 round trips after the first.
 inline constexpr unsigned kMoreRttProbes = 11;
@@ -25,7 +25,7 @@ inline constexpr unsigned kMoreRttProbes = 11;
 
 /// The first request number is not to be guessed. It also differs between the processes of a host:
 /// responses to one of them can reach all of them.
-MRC_DECL EndpointService::EndpointService(Context& context, LossRecovery& loss)
+EndpointService::EndpointService(Context& context, LossRecovery& loss)
     : ctx_(context),
       loss_(loss),
       requests_(kOpenRequests),
@@ -36,8 +36,8 @@ MRC_DECL EndpointService::EndpointService(Context& context, LossRecovery& loss)
 
 // ------------------------------------------------------------------------------------- packets
 
-MRC_DECL void EndpointService::on_request(Time now, const wire::RxPacket& packet,
-                                          QueuePairState* via) noexcept {
+void EndpointService::on_request(Time now, const wire::RxPacket& packet,
+                                 QueuePairState* via) noexcept {
   const auto& p = wire::view_as<wire::EndpointRequestPacket>(packet.bytes);
   DropStats& drops = ctx_.stats.drops;
   const auto id = static_cast<std::uint16_t>(p.bth.psn().value());
@@ -107,8 +107,8 @@ MRC_DECL void EndpointService::on_request(Time now, const wire::RxPacket& packet
   ctx_.queue_control(item);
 }
 
-MRC_DECL void EndpointService::keep_unconnected(const wire::RxPacket& packet,
-                                                const wire::EndpointRequestPacket& p) noexcept {
+void EndpointService::keep_unconnected(const wire::RxPacket& packet,
+                                       const wire::EndpointRequestPacket& p) noexcept {
   wire::UnconnectedRequest* request = unconnected_.push_slot();
   if (request == nullptr) {
     ++ctx_.stats.drops.foreign;
@@ -128,8 +128,8 @@ MRC_DECL void EndpointService::keep_unconnected(const wire::RxPacket& packet,
 /// Number and time stamp make the request known. They must both fit: responses to other processes
 /// of this host may arrive here, too. The operation need not, since implementations disagree where
 /// it stands ([C-3]).
-MRC_DECL void EndpointService::on_response(Time now, const wire::RxPacket& packet,
-                                           QueuePairState* via) noexcept {
+void EndpointService::on_response(Time now, const wire::RxPacket& packet,
+                                  QueuePairState* via) noexcept {
   const auto& p = wire::view_as<wire::EndpointResponsePacket>(packet.bytes);
   Request& r = requests_[p.bth.psn().value() % kOpenRequests];
   Peer* peer = r.open ? ctx_.objects.peer(r.peer) : nullptr;
@@ -161,7 +161,7 @@ MRC_DECL void EndpointService::on_response(Time now, const wire::RxPacket& packe
 }
 
 /// A small probe proves nothing where probes of full size are asked for.
-MRC_DECL void EndpointService::on_probe_answered(Time now, Peer& peer, const Request& r) noexcept {
+void EndpointService::on_probe_answered(Time now, Peer& peer, const Request& r) noexcept {
   ++ctx_.stats.ev_probe_answers;
   const Plane plane = peer.paths[r.path].plane;
   const PlaneMask singly = peer.pieces.singly();
@@ -184,8 +184,7 @@ MRC_DECL void EndpointService::on_probe_answered(Time now, Peer& peer, const Req
 }
 
 /// `vouched`: nobody but the peer can have said so.
-MRC_DECL void EndpointService::on_port_status(Time now, Peer& peer, PlaneMask up,
-                                              bool vouched) noexcept {
+void EndpointService::on_port_status(Time now, Peer& peer, PlaneMask up, bool vouched) noexcept {
   const PlaneMask withdrawn = peer.planes & peer.remote_up & ~up;
   if (vouched) {
     peer.remote_up &= ~withdrawn;
@@ -200,7 +199,7 @@ MRC_DECL void EndpointService::on_port_status(Time now, Peer& peer, PlaneMask up
 }
 
 /// The peer's ports in these planes are up again: they are used when they have proved it.
-MRC_DECL void EndpointService::restore(Time now, Peer& peer, PlaneMask planes) noexcept {
+void EndpointService::restore(Time now, Peer& peer, PlaneMask planes) noexcept {
   peer.remote_up |= planes;
   const PlaneMask back = planes & peer.planes & ctx_.local_up;
   for (PlaneMask m = back; m != 0; m &= m - 1)
@@ -209,7 +208,7 @@ MRC_DECL void EndpointService::restore(Time now, Peer& peer, PlaneMask planes) n
 }
 
 /// A port from which something arrives is up, unless it was on its way when the peer withdrew it.
-MRC_DECL void EndpointService::on_traffic(Time now, Peer& peer, Plane plane) noexcept {
+void EndpointService::on_traffic(Time now, Peer& peer, Plane plane) noexcept {
   const PlaneMask bit = plane_bit(plane) & peer.planes;
   if ((bit & ~peer.remote_up) == 0) {
     peer.trials.hurry(plane, now);
@@ -220,7 +219,7 @@ MRC_DECL void EndpointService::on_traffic(Time now, Peer& peer, Plane plane) noe
   ctx_.timers.arm(peer);
 }
 
-MRC_DECL void EndpointService::on_resolution(const wire::RxPacket& packet) noexcept {
+void EndpointService::on_resolution(const wire::RxPacket& packet) noexcept {
   ResolutionInput* input =
       packet.bytes.size() > wire::kLongResolution ? nullptr : resolutions_.push_slot();
   if (input == nullptr) {
@@ -233,22 +232,21 @@ MRC_DECL void EndpointService::on_resolution(const wire::RxPacket& packet) noexc
   std::copy(packet.bytes.begin(), packet.bytes.end(), input->bytes.begin());
 }
 
-MRC_DECL bool EndpointService::poll_resolution(ResolutionInput& input) noexcept {
+bool EndpointService::poll_resolution(ResolutionInput& input) noexcept {
   if (resolutions_.empty()) return false;
   input = resolutions_.front();
   resolutions_.pop_front();
   return true;
 }
 
-MRC_DECL bool EndpointService::poll_response(ResponseInput& input) noexcept {
+bool EndpointService::poll_response(ResponseInput& input) noexcept {
   if (responses_.empty()) return false;
   input = responses_.front();
   responses_.pop_front();
   return true;
 }
 
-MRC_DECL bool EndpointService::poll_unconnected_request(
-    wire::UnconnectedRequest& request) noexcept {
+bool EndpointService::poll_unconnected_request(wire::UnconnectedRequest& request) noexcept {
   if (unconnected_.empty()) return false;
   request = unconnected_.front();
   unconnected_.pop_front();
@@ -257,7 +255,7 @@ MRC_DECL bool EndpointService::poll_unconnected_request(
 
 // ------------------------------------------------------------------------------- port status
 
-MRC_DECL void EndpointService::set_plane_up(Time now, Plane plane, bool up) noexcept {
+void EndpointService::set_plane_up(Time now, Plane plane, bool up) noexcept {
   if (plane >= kMaxPlanes || ((ctx_.local_up & plane_bit(plane)) != 0) == up) return;
   ctx_.local_up ^= plane_bit(plane);
   ctx_.objects.for_each_peer([&](Peer& peer) {
@@ -272,7 +270,7 @@ MRC_DECL void EndpointService::set_plane_up(Time now, Plane plane, bool up) noex
   });
 }
 
-MRC_DECL void EndpointService::set_plane_narrow(Time now, Plane plane, bool narrow) noexcept {
+void EndpointService::set_plane_narrow(Time now, Plane plane, bool narrow) noexcept {
   if (plane >= kMaxPlanes || ((ctx_.local_narrow & plane_bit(plane)) != 0) == narrow) return;
   ctx_.local_narrow ^= plane_bit(plane);
   ctx_.objects.for_each_peer([&](Peer& peer) {
@@ -284,7 +282,7 @@ MRC_DECL void EndpointService::set_plane_narrow(Time now, Plane plane, bool narr
 }
 
 /// The own planes that a peer is to use have changed.
-MRC_DECL void EndpointService::announce(Time now, Peer& peer) noexcept {
+void EndpointService::announce(Time now, Peer& peer) noexcept {
   if (peer.queue_pairs == 0) return;
   peer.status_due = now;
   peer.status_tries = 0;
@@ -292,7 +290,7 @@ MRC_DECL void EndpointService::announce(Time now, Peer& peer) noexcept {
 
 /// The planes that are too narrow for data may have changed. The driver learns of it with the path
 /// events.
-MRC_DECL void EndpointService::update_narrow(Time now, Peer& peer) noexcept {
+void EndpointService::update_narrow(Time now, Peer& peer) noexcept {
   const PlaneMask narrow = (peer.sizes.narrow() | ctx_.local_narrow) & peer.planes;
   if (narrow == peer.narrow) return;
   peer.narrow = narrow;
@@ -300,7 +298,7 @@ MRC_DECL void EndpointService::update_narrow(Time now, Peer& peer) noexcept {
   on_planes_changed(now, peer);
 }
 
-MRC_DECL void EndpointService::on_connected(Time now, Peer& peer) noexcept {
+void EndpointService::on_connected(Time now, Peer& peer) noexcept {
   if (peer.served) return;
   peer.served = true;
   update_narrow(now, peer);
@@ -314,7 +312,7 @@ MRC_DECL void EndpointService::on_connected(Time now, Peer& peer) noexcept {
   ctx_.timers.arm(peer);
 }
 
-MRC_DECL void EndpointService::update_planes(Peer& peer) noexcept {
+void EndpointService::update_planes(Peer& peer) noexcept {
   const PlaneMask usable = ctx_.usable_planes(peer);
   for (PlaneMask changed = usable ^ peer.paths.planes_up(); changed != 0; changed &= changed - 1) {
     const auto plane = static_cast<Plane>(std::countr_zero(changed));
@@ -324,7 +322,7 @@ MRC_DECL void EndpointService::update_planes(Peer& peer) noexcept {
 }
 
 /// The usable planes towards a peer may have changed.
-MRC_DECL void EndpointService::on_planes_changed(Time now, Peer& peer) noexcept {
+void EndpointService::on_planes_changed(Time now, Peer& peer) noexcept {
   update_planes(peer);
   if (peer.paths.usable_planes() == 0) loss_.on_unreachable(now, peer);
   ctx_.ready.wake(peer);
@@ -334,19 +332,19 @@ MRC_DECL void EndpointService::on_planes_changed(Time now, Peer& peer) noexcept 
 // --------------------------------------------------------------------------------- requests
 
 /// Enters a request in the table, in place of the oldest one.
-MRC_DECL std::uint16_t EndpointService::open_request(PeerId peer, wire::EndpointOp op,
-                                                     path::PathIndex path) noexcept {
+std::uint16_t EndpointService::open_request(PeerId peer, wire::EndpointOp op,
+                                            path::PathIndex path) noexcept {
   const std::uint16_t id = next_request_++;
   requests_[id % kOpenRequests] = {peer, id, 0, {}, path, op, false, path::Piece::single, true, {}};
   return id;
 }
 
-MRC_DECL void EndpointService::forget(PeerId peer) noexcept {
+void EndpointService::forget(PeerId peer) noexcept {
   for (Request& r : requests_)
     if (r.peer == peer) r.open = false;
 }
 
-MRC_DECL void EndpointService::on_timer(Time now, Peer& peer) noexcept {
+void EndpointService::on_timer(Time now, Peer& peer) noexcept {
   peer.paths.set_probe_spacing(peer.congestion.base_rtt());  // at most one per round trip
   peer.reverse.set_rtt(peer.congestion.base_rtt());
   if (may_probe(now, peer, peer.paths.next_probe())) {
@@ -371,7 +369,7 @@ MRC_DECL void EndpointService::on_timer(Time now, Peer& peer) noexcept {
 }
 
 /// May a probe that was due at `due` be sent? With an idle peer it waits for its turn.
-MRC_DECL bool EndpointService::may_probe(Time now, Peer& peer, Time due) noexcept {
+bool EndpointService::may_probe(Time now, Peer& peer, Time due) noexcept {
   if (now < due) return false;
   if (!peer.idle(now)) {
     peer.held_probe = kNever;
@@ -385,7 +383,7 @@ MRC_DECL bool EndpointService::may_probe(Time now, Peer& peer, Time due) noexcep
 
 /// An endpoint packet has come by this queue pair, so the peer has not closed its side of it: the
 /// next request goes by it, too.
-MRC_DECL void EndpointService::heard_by(QueuePairState& qp) noexcept {
+void EndpointService::heard_by(QueuePairState& qp) noexcept {
   auto& tagged = qp.peer->tagged;
   tagged.erase(tagged.iterator_to(qp));
   tagged.push_front(qp);
@@ -394,7 +392,7 @@ MRC_DECL void EndpointService::heard_by(QueuePairState& qp) noexcept {
 
 /// The queue pair whose tag the next endpoint request carries: the one by which the peer was heard
 /// since the last request, else the next one, in turns. 0 if the peer has no tags.
-MRC_DECL Qpn EndpointService::next_tagged(Peer& peer) noexcept {
+Qpn EndpointService::next_tagged(Peer& peer) noexcept {
   if (peer.tagged.empty()) return Qpn{};
   if (!std::exchange(peer.tagged_heard, false)) {
     QueuePairState& unheard = peer.tagged.front();
@@ -404,8 +402,8 @@ MRC_DECL Qpn EndpointService::next_tagged(Peer& peer) noexcept {
   return peer.tagged.front().qpn;
 }
 
-MRC_DECL std::uint16_t EndpointService::queue_probe(Peer& peer, path::PathIndex path,
-                                                    bool full_size, path::Piece piece) noexcept {
+std::uint16_t EndpointService::queue_probe(Peer& peer, path::PathIndex path, bool full_size,
+                                           path::Piece piece) noexcept {
   if (path == path::kNoPath) return 0;
   ControlItem item;
   item.kind = ControlItem::Kind::ev_probe;
@@ -420,13 +418,13 @@ MRC_DECL std::uint16_t EndpointService::queue_probe(Peer& peer, path::PathIndex 
 }
 
 /// A probe that is to prove that the path carries data.
-MRC_DECL void EndpointService::queue_proof(Peer& peer, path::PathIndex path) noexcept {
+void EndpointService::queue_proof(Peer& peer, path::PathIndex path) noexcept {
   if (path != path::kNoPath) queue_probe(peer, path, peer.probes_full_size(peer.paths[path].plane));
 }
 
 /// Probes planes that may be too narrow, by any of their paths. What was in flight when a plane was
 /// taken out of use is lost in it, and says nothing.
-MRC_DECL void EndpointService::queue_size_trial(Time now, Peer& peer) noexcept {
+void EndpointService::queue_size_trial(Time now, Peer& peer) noexcept {
   while (const auto probes = peer.sizes.poll(now, peer.congestion.base_rtt())) {
     const path::PathIndex path = peer.paths.random_of_plane(probes->plane, ctx_.random);
     const bool out_of_use = (peer.remote_up & ctx_.local_up & plane_bit(probes->plane)) == 0;
@@ -441,8 +439,7 @@ MRC_DECL void EndpointService::queue_size_trial(Time now, Peer& peer) noexcept {
 }
 
 /// A bad path is probed in full size now, and others of its plane carry data.
-MRC_DECL void EndpointService::queue_narrow_path_trial(Time now, Peer& peer,
-                                                       path::PathIndex path) noexcept {
+void EndpointService::queue_narrow_path_trial(Time now, Peer& peer, path::PathIndex path) noexcept {
   if (peer.narrow_path.on_full_probe(path, peer.congestion.base_rtt(), now))
     queue_probe(peer, path);
   else if (peer.narrow_path.found())
@@ -450,7 +447,7 @@ MRC_DECL void EndpointService::queue_narrow_path_trial(Time now, Peer& peer,
 }
 
 /// Probes planes in which what leaves in one piece may vanish, by any of their paths.
-MRC_DECL void EndpointService::queue_piece_trial(Time now, Peer& peer) noexcept {
+void EndpointService::queue_piece_trial(Time now, Peer& peer) noexcept {
   const PlaneMask singly = peer.pieces.singly();
   const PlaneMask full_size = peer.sizes.probed() ? ~peer.narrow : 0;
   while (const auto probes = peer.pieces.poll(now, peer.congestion.base_rtt(), full_size)) {
@@ -469,12 +466,12 @@ MRC_DECL void EndpointService::queue_piece_trial(Time now, Peer& peer) noexcept 
 }
 
 /// The driver learns with the path events in which planes packets have to leave one by one.
-MRC_DECL void EndpointService::note_singly(const Peer& peer, PlaneMask before) noexcept {
+void EndpointService::note_singly(const Peer& peer, PlaneMask before) noexcept {
   if (peer.pieces.singly() != before) ++ctx_.path_events;
 }
 
 /// Probes a plane that has to prove itself, by any of its paths.
-MRC_DECL void EndpointService::queue_trial(Time now, Peer& peer) noexcept {
+void EndpointService::queue_trial(Time now, Peer& peer) noexcept {
   const PlaneMask withheld = peer.trials.withheld();
   const auto plane = peer.trials.poll_probe(now, peer.congestion.base_rtt());
   if (plane) {
@@ -490,7 +487,7 @@ MRC_DECL void EndpointService::queue_trial(Time now, Peer& peer) noexcept {
 /// Measures the round-trip time before there is data to measure it with (mrc-1.0 §6.8): the
 /// smallest of some probes, by several paths. If none of them is answered, the peer may not be
 /// connected yet, and some more follow, at growing intervals.
-MRC_DECL void EndpointService::queue_rtt_probe(Time now, Peer& peer) noexcept {
+void EndpointService::queue_rtt_probe(Time now, Peer& peer) noexcept {
   if (!std::exchange(peer.rtt_probe_turn, true)) peer.next_rtt_probe = pacer_.take(now);
   if (now < peer.next_rtt_probe) return;
   peer.rtt_probe_turn = false;
@@ -506,7 +503,7 @@ MRC_DECL void EndpointService::queue_rtt_probe(Time now, Peer& peer) noexcept {
 }
 
 /// By another plane each time: one that is dead without a sign would keep it from the peer.
-MRC_DECL void EndpointService::queue_port_status(Time now, Peer& peer) noexcept {
+void EndpointService::queue_port_status(Time now, Peer& peer) noexcept {
   ControlItem item;
   item.kind = ControlItem::Kind::port_status;
   item.peer = peer.id;
@@ -523,8 +520,8 @@ MRC_DECL void EndpointService::queue_port_status(Time now, Peer& peer) noexcept 
 
 // ---------------------------------------------------------------------------------- headers
 
-MRC_DECL void EndpointService::write(Time now, const ControlItem& item, Peer& peer,
-                                     const QueuePairState* via, wire::TxPacket& packet) noexcept {
+void EndpointService::write(Time now, const ControlItem& item, Peer& peer,
+                            const QueuePairState* via, wire::TxPacket& packet) noexcept {
   if (item.kind != ControlItem::Kind::endpoint_answer)
     return write_request(now, item, peer, via, packet);
   const Qpn to = via != nullptr ? via->remote.qpn : kEndpointQpn;
@@ -535,9 +532,8 @@ MRC_DECL void EndpointService::write(Time now, const ControlItem& item, Peer& pe
   if (via != nullptr) p.eeth.set_tag(via->remote_tag.endpoint());
 }
 
-MRC_DECL void EndpointService::write_request(Time now, const ControlItem& item, Peer& peer,
-                                             const QueuePairState* via,
-                                             wire::TxPacket& packet) noexcept {
+void EndpointService::write_request(Time now, const ControlItem& item, Peer& peer,
+                                    const QueuePairState* via, wire::TxPacket& packet) noexcept {
   const bool probe = item.kind == ControlItem::Kind::ev_probe;
   const Qpn to = via != nullptr ? via->remote.qpn : kEndpointQpn;
   auto& p = make_header<wire::EndpointRequestPacket>(

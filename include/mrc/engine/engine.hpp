@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "mrc/core/error.hpp"
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/completion_queue.hpp"
 #include "mrc/engine/completions.hpp"
@@ -481,10 +480,3 @@ class Engine {
 };
 
 }  // namespace mrc::inline v0_1::engine
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/engine/engine.inl"
-#include "mrc/engine/engine_datagrams.inl"
-#include "mrc/engine/engine_objects.inl"
-#include "mrc/engine/engine_states.inl"
-#endif

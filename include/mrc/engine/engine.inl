@@ -77,8 +77,7 @@ namespace mrc::inline v0_1::engine {
 }
 
 /// Only connections with tags have parts: nobody else can put one into a packet.
-MRC_DECL void Engine::receive_part(Time now, const QueuePairState& qp,
-                                   const wire::RxPacket& part) noexcept {
+void Engine::receive_part(Time now, const QueuePairState& qp, const wire::RxPacket& part) noexcept {
   bool malformed = !qp.expected;
   std::optional<wire::RxPacket> whole;
   if (!malformed) whole = ctx_.parts.add(now, part, malformed);
@@ -87,7 +86,7 @@ MRC_DECL void Engine::receive_part(Time now, const QueuePairState& qp,
 }
 
 /// Responses that are done, and read by no port any more, leave room for others.
-MRC_DECL void Engine::resume(QueuePairState& qp, Plane plane) noexcept {
+void Engine::resume(QueuePairState& qp, Plane plane) noexcept {
   if (qp.rc && qp.active && qp.receiving && !qp.rc_state->requests.empty())
     responder_.resume(ctx_.latest, qp, plane);
 }
@@ -114,8 +113,8 @@ MRC_DECL void Engine::resume(QueuePairState& qp, Plane plane) noexcept {
 }
 
 /// A packet of a peer that is not known: see early().
-MRC_DECL bool Engine::keep_early(const QueuePairState& qp, const wire::RxPacket& packet,
-                                 const wire::Bth& bth) noexcept {
+bool Engine::keep_early(const QueuePairState& qp, const wire::RxPacket& packet,
+                        const wire::Bth& bth) noexcept {
   const bool waits = qp.peer == nullptr && (qp.state == QpState::rtr || qp.state == QpState::rts);
   const std::int32_t ahead = bth.psn() - qp.remote.start_psn;
   if (!waits || !wire::is_data(bth.opcode()) || ahead < 0 ||
@@ -126,14 +125,14 @@ MRC_DECL bool Engine::keep_early(const QueuePairState& qp, const wire::RxPacket&
   return true;
 }
 
-MRC_DECL void Engine::forget_early(std::size_t taken) noexcept {
+void Engine::forget_early(std::size_t taken) noexcept {
   ctx_.stats.drops.wrong_state += early_.size() - taken;
   early_.clear();
 }
 
 /// While a batch of packets is processed, the state of the next one's queue pairs and the headers
 /// of the one behind it are fetched.
-MRC_DECL void Engine::receive_many(Time now, std::span<const wire::RxPacket> packets) noexcept {
+void Engine::receive_many(Time now, std::span<const wire::RxPacket> packets) noexcept {
   constexpr std::size_t kBatch = Lookahead::kBatch;
   const auto batch = [&](std::size_t begin) {
     begin = std::min(begin, packets.size());
@@ -153,7 +152,7 @@ MRC_DECL void Engine::receive_many(Time now, std::span<const wire::RxPacket> pac
   }
 }
 
-MRC_DECL void Engine::receive(Time now, std::span<const wire::RxPacket> packets) noexcept {
+void Engine::receive(Time now, std::span<const wire::RxPacket> packets) noexcept {
   now = ctx_.forward(now);
   if (ctx_.lookahead.pays()) {
     receive_many(now, packets);
@@ -167,15 +166,15 @@ MRC_DECL void Engine::receive(Time now, std::span<const wire::RxPacket> packets)
 }
 
 /// Datagrams belong to no connection: their iCRC has to be plain.
-MRC_DECL void Engine::receive_datagram(const wire::RxPacket& packet) noexcept {
+void Engine::receive_datagram(const wire::RxPacket& packet) noexcept {
   if (packet.check == 0) return datagrams_.on_datagram(packet);
   ++ctx_.stats.drops.bad_icrc;
   ++bad_icrc_[packet.plane];
 }
 
 /// `via`: the queue pair that it is addressed to, whose tag it carries; null if to QPN 2.
-MRC_DECL void Engine::receive_endpoint(Time now, const wire::RxPacket& packet,
-                                       QueuePairState* via) noexcept {
+void Engine::receive_endpoint(Time now, const wire::RxPacket& packet,
+                              QueuePairState* via) noexcept {
   const auto& bth = wire::view_as<wire::Bth>(packet.bytes);
   if (via != nullptr && via->peer == nullptr)
     ++ctx_.stats.drops.wrong_state;
@@ -187,7 +186,7 @@ MRC_DECL void Engine::receive_endpoint(Time now, const wire::RxPacket& packet,
     endpoint_.on_response(now, packet, via);
 }
 
-MRC_DECL void Engine::on_time(Time now) noexcept {
+void Engine::on_time(Time now) noexcept {
   now = ctx_.forward(now);
   ctx_.timers.expire(now, [&](EngineTimer& timer) {
     if (timer.owner == EngineTimer::Owner::peer)
@@ -199,16 +198,16 @@ MRC_DECL void Engine::on_time(Time now) noexcept {
   teardown_.fail_overrun_queues();
 }
 
-MRC_DECL void Engine::set_plane_up(Time now, Plane plane, bool up) noexcept {
+void Engine::set_plane_up(Time now, Plane plane, bool up) noexcept {
   endpoint_.set_plane_up(ctx_.forward(now), plane, up);
   datagrams_.wake();
 }
 
-MRC_DECL void Engine::set_plane_narrow(Time now, Plane plane, bool narrow) noexcept {
+void Engine::set_plane_narrow(Time now, Plane plane, bool narrow) noexcept {
   endpoint_.set_plane_narrow(ctx_.forward(now), plane, narrow);
 }
 
-MRC_DECL void Engine::on_released(std::span<const wire::CopyId> copies) noexcept {
+void Engine::on_released(std::span<const wire::CopyId> copies) noexcept {
   const bool full = ctx_.copies.room() < kMaxSendSges;
   for (const wire::CopyId copy : copies) {
     QueuePairState* qp = ctx_.release_payload(copy);
@@ -223,8 +222,7 @@ MRC_DECL void Engine::on_released(std::span<const wire::CopyId> copies) noexcept
   teardown_.fail_overrun_queues();
 }
 
-MRC_DECL void Engine::on_settled(Time now, Plane plane,
-                                 std::span<const wire::PacketName> packets) noexcept {
+void Engine::on_settled(Time now, Plane plane, std::span<const wire::PacketName> packets) noexcept {
   now = ctx_.forward(now);
   for (const wire::PacketName& packet : packets) {
     QueuePairState* qp = ctx_.objects.qp(packet.qpn);
@@ -235,19 +233,18 @@ MRC_DECL void Engine::on_settled(Time now, Plane plane,
   teardown_.fail_overrun_queues();
 }
 
-MRC_DECL void Engine::on_untransmitted(Time now, std::span<const wire::TxPacket> packets) noexcept {
+void Engine::on_untransmitted(Time now, std::span<const wire::TxPacket> packets) noexcept {
   loss_.on_untransmitted(ctx_.forward(now), packets);
   datagrams_.on_untransmitted(packets);
   if (ctx_.options.holding_planes == 0) return;
   for (const wire::TxPacket& packet : packets) on_released({&packet.copy, 1});
 }
 
-MRC_DECL void Engine::poll_transmit(Time now, PlaneMask free_planes,
-                                    wire::TxBurst& burst) noexcept {
+void Engine::poll_transmit(Time now, PlaneMask free_planes, wire::TxBurst& burst) noexcept {
   scheduler_.poll_transmit(ctx_.forward(now), free_planes, burst);
 }
 
-MRC_DECL bool Engine::poll_event(Event& event) noexcept {
+bool Engine::poll_event(Event& event) noexcept {
   if (!ctx_.completions.poll_event(event)) return false;
   if (event.kind == Event::Kind::qp_error) {
     if (QueuePairState* qp = ctx_.objects.qp(event.qpn)) qp->error_reported = false;

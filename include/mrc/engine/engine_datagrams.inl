@@ -36,7 +36,7 @@ namespace detail {
 
 }  // namespace detail
 
-MRC_SETUP Result<Qpn> Engine::create_datagram_qp(const DatagramInit& asked) {
+Result<Qpn> Engine::create_datagram_qp(const DatagramInit& asked) {
   if (!detail::in_range(asked)) return Errc::invalid_argument;
   DatagramInit init = asked;
   SharedReceiveQueue* srq = init.srq ? ctx_.objects.srq(*init.srq) : nullptr;
@@ -60,7 +60,7 @@ MRC_SETUP Result<Qpn> Engine::create_datagram_qp(const DatagramInit& asked) {
   return qpn;
 }
 
-MRC_SETUP Errc Engine::destroy_datagram_qp(Qpn qpn) noexcept {
+Errc Engine::destroy_datagram_qp(Qpn qpn) noexcept {
   DatagramState* qp = ctx_.datagrams.qp(qpn);
   if (qp == nullptr) return Errc::not_found;
   teardown_.clear(*qp);
@@ -72,7 +72,7 @@ MRC_SETUP Errc Engine::destroy_datagram_qp(Qpn qpn) noexcept {
   return Errc::ok;
 }
 
-MRC_SETUP Errc Engine::modify_datagram_qp(Qpn qpn, const DatagramChange& change) noexcept {
+Errc Engine::modify_datagram_qp(Qpn qpn, const DatagramChange& change) noexcept {
   DatagramState* qp = ctx_.datagrams.qp(qpn);
   if (qp == nullptr) return Errc::not_found;
   if (!detail::allowed(qp->state, change.state)) return Errc::invalid_state;
@@ -100,34 +100,33 @@ MRC_SETUP Errc Engine::modify_datagram_qp(Qpn qpn, const DatagramChange& change)
   return Errc::ok;
 }
 
-MRC_SETUP Result<DestinationId> Engine::add_destination(const DestinationSpec& spec) {
+Result<DestinationId> Engine::add_destination(const DestinationSpec& spec) {
   const auto unknown = [](const path::PathSpec& path) { return path.plane >= kMaxPlanes; };
   if (spec.paths.empty() || std::any_of(spec.paths.begin(), spec.paths.end(), unknown))
     return Errc::invalid_argument;
   return ctx_.datagrams.add_destination(spec);
 }
 
-MRC_SETUP Errc Engine::remove_destination(DestinationId id) noexcept {
+Errc Engine::remove_destination(DestinationId id) noexcept {
   return ctx_.datagrams.remove_destination(id);
 }
 
-MRC_DECL Errc Engine::post_datagram(Qpn qpn, const DatagramRequest& request,
-                                    DestinationId to) noexcept {
+Errc Engine::post_datagram(Qpn qpn, const DatagramRequest& request, DestinationId to) noexcept {
   DatagramState* qp = ctx_.datagrams.qp(qpn);
   return qp == nullptr ? Errc::not_found : datagrams_.post(*qp, request, to);
 }
 
-MRC_DECL Errc Engine::post_datagram_receive(Qpn qpn, const ReceiveRequest& request) noexcept {
+Errc Engine::post_datagram_receive(Qpn qpn, const ReceiveRequest& request) noexcept {
   DatagramState* qp = ctx_.datagrams.qp(qpn);
   return qp == nullptr ? Errc::not_found : datagrams_.post_receive(*qp, request);
 }
 
-MRC_DECL const DatagramState* Engine::find_datagram_qp(Qpn qpn) const noexcept {
+const DatagramState* Engine::find_datagram_qp(Qpn qpn) const noexcept {
   return ctx_.datagrams.qp(qpn);
 }
 
 /// Memory is deregistered by force: datagram queue pairs whose requests use it fail.
-MRC_SETUP void Engine::withdraw_from_datagrams(std::uint32_t key) noexcept {
+void Engine::withdraw_from_datagrams(std::uint32_t key) noexcept {
   ctx_.datagrams.for_each_qp([&](DatagramState& qp) {
     bool uses = false;
     for (std::uint32_t p = qp.queue.retired(); p != qp.queue.posted(); ++p)

@@ -34,7 +34,7 @@ inline void require(bool ok, const char* what) {
 
 }  // namespace detail
 
-MRC_SETUP Engine::Engine(const EngineOptions& options) : ctx_(options) {
+Engine::Engine(const EngineOptions& options) : ctx_(options) {
   detail::require(options.max_qps >= 1 && options.max_qps <= detail::kMaxQps,
                   "max_qps must be 1 .. 65533");
   detail::require(options.max_mrs >= 1 && options.max_mrs <= MemoryTable::kMaxRegions,
@@ -51,7 +51,7 @@ MRC_SETUP Engine::Engine(const EngineOptions& options) : ctx_(options) {
   early_.reserve(options.early_packets);
 }
 
-MRC_SETUP Engine::~Engine() {
+Engine::~Engine() {
   ctx_.objects.for_each_qp([this](QueuePairState& qp) { teardown_.detach(qp); });
   ctx_.datagrams.for_each_qp([this](DatagramState& qp) { teardown_.clear(qp); });
   ctx_.objects.for_each_peer([this](Peer& peer) { ctx_.timers.cancel(peer); });
@@ -59,18 +59,18 @@ MRC_SETUP Engine::~Engine() {
 
 // ------------------------------------------------------- protection domains and memory regions
 
-MRC_SETUP Result<PdId> Engine::alloc_pd() {
+Result<PdId> Engine::alloc_pd() {
   return ctx_.objects.add_pd();
 }
 
-MRC_SETUP Errc Engine::dealloc_pd(PdId pd) noexcept {
+Errc Engine::dealloc_pd(PdId pd) noexcept {
   if (!ctx_.objects.has_pd(pd)) return Errc::not_found;
   if (pd_in_use(pd)) return Errc::in_use;
   ctx_.objects.remove_pd(pd);
   return Errc::ok;
 }
 
-MRC_SETUP bool Engine::pd_in_use(PdId pd) noexcept {
+bool Engine::pd_in_use(PdId pd) noexcept {
   bool used = ctx_.memory.uses_pd(pd);
   ctx_.objects.for_each_qp([&](const QueuePairState& qp) { used = used || qp.init.pd == pd; });
   ctx_.objects.for_each_srq([&](const SharedReceiveQueue& srq) { used = used || srq.pd == pd; });
@@ -78,9 +78,8 @@ MRC_SETUP bool Engine::pd_in_use(PdId pd) noexcept {
   return used;
 }
 
-MRC_SETUP Result<std::uint32_t> Engine::register_memory(void* address, std::uint64_t length,
-                                                        Access access, PdId pd,
-                                                        std::optional<std::uint32_t> key) {
+Result<std::uint32_t> Engine::register_memory(void* address, std::uint64_t length, Access access,
+                                              PdId pd, std::optional<std::uint32_t> key) {
   if (!ctx_.objects.has_pd(pd)) return Errc::not_found;
   const auto base = reinterpret_cast<std::uint64_t>(address);
   if (address == nullptr || length == 0 || base + length < base) return Errc::invalid_argument;
@@ -89,12 +88,12 @@ MRC_SETUP Result<std::uint32_t> Engine::register_memory(void* address, std::uint
              : ctx_.memory.add(address, length, access, pd, ctx_.secrets);
 }
 
-MRC_SETUP bool Engine::memory_in_use(std::uint32_t key) noexcept {
+bool Engine::memory_in_use(std::uint32_t key) noexcept {
   const MemoryEntry* e = ctx_.memory.find(key);
   return e != nullptr && e->uses > 0;
 }
 
-MRC_SETUP Errc Engine::deregister_memory(std::uint32_t key, bool force) noexcept {
+Errc Engine::deregister_memory(std::uint32_t key, bool force) noexcept {
   const MemoryEntry* e = ctx_.memory.find(key);
   if (e == nullptr) return Errc::not_found;
   if (e->uses > 0 && !force) return Errc::in_use;
@@ -114,35 +113,35 @@ MRC_SETUP Errc Engine::deregister_memory(std::uint32_t key, bool force) noexcept
 
 // -------------------------------------------------------------------------- completion queues
 
-MRC_SETUP Result<CqId> Engine::create_cq(std::uint32_t depth) {
+Result<CqId> Engine::create_cq(std::uint32_t depth) {
   return ctx_.completions.create(depth);
 }
-MRC_SETUP Errc Engine::destroy_cq(CqId cq) noexcept {
+Errc Engine::destroy_cq(CqId cq) noexcept {
   return ctx_.completions.destroy(cq);
 }
-MRC_DECL std::size_t Engine::poll_cq(CqId cq, std::span<Completion> out) noexcept {
+std::size_t Engine::poll_cq(CqId cq, std::span<Completion> out) noexcept {
   const std::size_t n = ctx_.completions.poll(cq, out);
   if (n == 0 || !ctx_.completions.find(cq)->keeps) return n;
   for (const Completion& c : out.first(n)) ctx_.on_polled(c);
   return n;
 }
-MRC_DECL Errc Engine::arm_cq(CqId cq, Arm what) noexcept {
+Errc Engine::arm_cq(CqId cq, Arm what) noexcept {
   return ctx_.completions.arm(cq, what);
 }
-MRC_DECL const CompletionRing* Engine::find_cq(CqId cq) const noexcept {
+const CompletionRing* Engine::find_cq(CqId cq) const noexcept {
   return ctx_.completions.find(cq);
 }
 
 // ---------------------------------------------------------------------- shared receive queues
 
-MRC_SETUP Result<SrqId> Engine::create_srq(PdId pd, std::uint32_t depth, std::uint32_t sges) {
+Result<SrqId> Engine::create_srq(PdId pd, std::uint32_t depth, std::uint32_t sges) {
   if (!ctx_.objects.has_pd(pd)) return Errc::not_found;
   if (depth == 0 || depth > kMaxQueue || sges == 0 || sges > kMaxReceiveSges)
     return Errc::invalid_argument;
   return ctx_.objects.add_srq(pd, depth, sges);
 }
 
-MRC_SETUP Errc Engine::destroy_srq(SrqId id) noexcept {
+Errc Engine::destroy_srq(SrqId id) noexcept {
   SharedReceiveQueue* srq = ctx_.objects.srq(id);
   if (srq == nullptr) return Errc::not_found;
   if (srq->users > 0) return Errc::in_use;
@@ -152,12 +151,12 @@ MRC_SETUP Errc Engine::destroy_srq(SrqId id) noexcept {
   return Errc::ok;
 }
 
-MRC_DECL Errc Engine::post_receive(SrqId id, const ReceiveRequest& request) noexcept {
+Errc Engine::post_receive(SrqId id, const ReceiveRequest& request) noexcept {
   SharedReceiveQueue* srq = ctx_.objects.srq(id);
   return srq == nullptr ? Errc::not_found : ctx_.post_receive(srq->receives, srq->pd, request);
 }
 
-MRC_SETUP Errc Engine::set_srq_limit(SrqId id, std::uint32_t limit) noexcept {
+Errc Engine::set_srq_limit(SrqId id, std::uint32_t limit) noexcept {
   SharedReceiveQueue* srq = ctx_.objects.srq(id);
   if (srq == nullptr) return Errc::not_found;
   if (limit > srq->receives.capacity()) return Errc::invalid_argument;
@@ -166,13 +165,13 @@ MRC_SETUP Errc Engine::set_srq_limit(SrqId id, std::uint32_t limit) noexcept {
   return Errc::ok;
 }
 
-MRC_DECL const SharedReceiveQueue* Engine::find_srq(SrqId id) const noexcept {
+const SharedReceiveQueue* Engine::find_srq(SrqId id) const noexcept {
   return const_cast<ObjectTables&>(ctx_.objects).srq(id);
 }
 
 // -------------------------------------------------------------------------------- queue pairs
 
-MRC_SETUP Result<Qpn> Engine::create_qp(const QpInit& asked) {
+Result<Qpn> Engine::create_qp(const QpInit& asked) {
   if (out_of_range(asked.capacity) || out_of_range(asked.attributes)) return Errc::invalid_argument;
   QpInit init = asked;
   SharedReceiveQueue* srq = init.srq ? ctx_.objects.srq(*init.srq) : nullptr;
@@ -200,7 +199,7 @@ MRC_SETUP Result<Qpn> Engine::create_qp(const QpInit& asked) {
   return qpn;
 }
 
-MRC_SETUP Errc Engine::destroy_qp(Qpn qpn) noexcept {
+Errc Engine::destroy_qp(Qpn qpn) noexcept {
   return with_qp(qpn, [&](QueuePairState& qp) {
     teardown_.detach(qp);
     forget_completions(qp);
@@ -213,11 +212,11 @@ MRC_SETUP Errc Engine::destroy_qp(Qpn qpn) noexcept {
   });
 }
 
-MRC_DECL const QueuePairState* Engine::find_qp(Qpn qpn) const noexcept {
+const QueuePairState* Engine::find_qp(Qpn qpn) const noexcept {
   return ctx_.objects.qp(qpn);
 }
 
-MRC_DECL QpStats Engine::qp_stats(const QueuePairState& qp) const noexcept {
+QpStats Engine::qp_stats(const QueuePairState& qp) const noexcept {
   QpStats s = qp.stats;
   s.tx_packets = qp.tx.tx_packets;
   s.tx_bytes = qp.tx.tx_bytes;
@@ -236,7 +235,7 @@ MRC_DECL QpStats Engine::qp_stats(const QueuePairState& qp) const noexcept {
 
 // -------------------------------------------------------------------------------------- peers
 
-MRC_SETUP Result<PeerId> Engine::add_peer(const PeerSpec& spec) {
+Result<PeerId> Engine::add_peer(const PeerSpec& spec) {
   detail::require(!spec.paths.empty(), "a peer needs at least one path");
   Result<PeerId> id = ctx_.objects.add_peer(spec, ctx_.random);
   if (!id) return id;
@@ -255,7 +254,7 @@ MRC_SETUP Result<PeerId> Engine::add_peer(const PeerSpec& spec) {
   return id;
 }
 
-MRC_SETUP Errc Engine::remove_peer(PeerId id) noexcept {
+Errc Engine::remove_peer(PeerId id) noexcept {
   Peer* peer = ctx_.objects.peer(id);
   if (peer == nullptr) return Errc::not_found;
   if (peer->queue_pairs > 0) return Errc::in_use;
@@ -269,10 +268,10 @@ MRC_SETUP Errc Engine::remove_peer(PeerId id) noexcept {
   return Errc::ok;
 }
 
-MRC_DECL Peer* Engine::find_peer(PeerId peer) noexcept {
+Peer* Engine::find_peer(PeerId peer) noexcept {
   return ctx_.objects.peer(peer);
 }
-MRC_DECL const Peer* Engine::find_peer(PeerId peer) const noexcept {
+const Peer* Engine::find_peer(PeerId peer) const noexcept {
   return ctx_.objects.peer(peer);
 }
 

@@ -11,25 +11,25 @@
 
 namespace mrc::inline v0_1::engine {
 
-MRC_SETUP Result<Psn> Engine::start_psn(Qpn qpn) const noexcept {
+Result<Psn> Engine::start_psn(Qpn qpn) const noexcept {
   const QueuePairState* qp = find_qp(qpn);
   if (qp == nullptr) return Errc::not_found;
   return qp->rc_state ? qp->rc_state->drawn_psn : qp->start_psn;
 }
 
-MRC_SETUP Result<std::uint64_t> Engine::tag(Qpn qpn) const noexcept {
+Result<std::uint64_t> Engine::tag(Qpn qpn) const noexcept {
   const QueuePairState* qp = find_qp(qpn);
   if (qp == nullptr) return Errc::not_found;
   return qp->tag.bits();
 }
 
 /// What the next connection begins with.
-MRC_SETUP void Engine::renew(QueuePairState& qp) noexcept {
+void Engine::renew(QueuePairState& qp) noexcept {
   qp.start_psn = Psn{static_cast<std::uint32_t>(ctx_.secrets.next())};
   qp.tag = wire::Tag::make(ctx_.secrets.next(), ctx_.options.icrc);
 }
 
-MRC_SETUP Errc Engine::to_init(Qpn qpn) noexcept {
+Errc Engine::to_init(Qpn qpn) noexcept {
   return with_qp(qpn, [](QueuePairState& qp) {
     if (qp.state != QpState::reset) return Errc::invalid_state;
     qp.state = QpState::init;
@@ -37,7 +37,7 @@ MRC_SETUP Errc Engine::to_init(Qpn qpn) noexcept {
   });
 }
 
-MRC_SETUP Errc Engine::to_rtr(Qpn qpn, const RemoteQp& remote, const RtrAttributes& own) {
+Errc Engine::to_rtr(Qpn qpn, const RemoteQp& remote, const RtrAttributes& own) {
   return with_qp(qpn, [&](QueuePairState& qp) {
     Peer* peer = ctx_.objects.peer(remote.peer);
     if (peer == nullptr) return Errc::not_found;
@@ -49,13 +49,12 @@ MRC_SETUP Errc Engine::to_rtr(Qpn qpn, const RemoteQp& remote, const RtrAttribut
   });
 }
 
-MRC_SETUP Errc Engine::to_rtr_unresolved(Qpn qpn, const RemoteQp& remote,
-                                         const RtrAttributes& own) {
+Errc Engine::to_rtr_unresolved(Qpn qpn, const RemoteQp& remote, const RtrAttributes& own) {
   return with_qp(qpn, [&](QueuePairState& qp) { return enter_rtr(qp, remote, own, true); });
 }
 
-MRC_SETUP Errc Engine::enter_rtr(QueuePairState& qp, const RemoteQp& remote,
-                                 const RtrAttributes& own, bool may_be_rc) {
+Errc Engine::enter_rtr(QueuePairState& qp, const RemoteQp& remote, const RtrAttributes& own,
+                       bool may_be_rc) {
   if (qp.state != QpState::init) return Errc::invalid_state;
   const std::uint32_t mtu = remote.mtu == 0 ? qp.attributes.mtu : remote.mtu;
   if (mtu > qp.attributes.mtu || !is_mtu(mtu)) return Errc::incompatible;
@@ -77,7 +76,7 @@ MRC_SETUP Errc Engine::enter_rtr(QueuePairState& qp, const RemoteQp& remote,
 }
 
 /// Before anything has arrived.
-MRC_SETUP void Engine::size_responder(QueuePairState& qp, const QpAttributes& a) {
+void Engine::size_responder(QueuePairState& qp, const QpAttributes& a) {
   qp.rx.resize(a);
   if (qp.init.srq && qp.rx.receives.capacity() < a.max_wimm_dest)
     qp.rx.receives = ReceiveQueue(a.max_wimm_dest, qp.rx.receives.sge_limit());
@@ -85,7 +84,7 @@ MRC_SETUP void Engine::size_responder(QueuePairState& qp, const QpAttributes& a)
 
 /// The limits as responder that are given with RTS, as far as they can still change: see
 /// RtsAttributes.
-MRC_SETUP void Engine::change_responder(QueuePairState& qp, QpAttributes& wanted) {
+void Engine::change_responder(QueuePairState& qp, QpAttributes& wanted) {
   const QpAttributes& now = qp.attributes;
   if (qp.heard) {
     wanted.mpr_dest = now.mpr_dest;
@@ -102,7 +101,7 @@ MRC_SETUP void Engine::change_responder(QueuePairState& qp, QpAttributes& wanted
 }
 
 /// The peer is known, in RTR or RTS.
-MRC_SETUP void Engine::attach(QueuePairState& qp, const RemoteQp& remote, Peer& peer) noexcept {
+void Engine::attach(QueuePairState& qp, const RemoteQp& remote, Peer& peer) noexcept {
   qp.remote = remote;
   if (qp.trims_given) qp.remote.trim_nack = qp.trims;
   qp.peer = &peer;
@@ -120,7 +119,7 @@ MRC_SETUP void Engine::attach(QueuePairState& qp, const RemoteQp& remote, Peer& 
 }
 
 /// The requester half starts to work.
-MRC_SETUP void Engine::begin_sending(Time now, QueuePairState& qp) noexcept {
+void Engine::begin_sending(Time now, QueuePairState& qp) noexcept {
   if (!qp.active) requester_.start(qp);
   qp.active = true;
   requester_.attach(now, qp);
@@ -131,7 +130,7 @@ MRC_SETUP void Engine::begin_sending(Time now, QueuePairState& qp) noexcept {
 
 /// A request was posted that the peer, which was not known then, does not offer: the position of
 /// the oldest one.
-MRC_SETUP std::optional<std::uint32_t> Engine::unsupported_request(QueuePairState& qp) noexcept {
+std::optional<std::uint32_t> Engine::unsupported_request(QueuePairState& qp) noexcept {
   const SendQueue& q = qp.tx.queue;
   if (qp.rc && qp.remote.max_rd_atomic_dest > 0) return std::nullopt;
   for (std::uint32_t p = q.done(); p != q.posted(); ++p) {
@@ -141,7 +140,7 @@ MRC_SETUP std::optional<std::uint32_t> Engine::unsupported_request(QueuePairStat
   return std::nullopt;
 }
 
-MRC_SETUP bool Engine::waits_for_rc(Qpn qpn) const noexcept {
+bool Engine::waits_for_rc(Qpn qpn) const noexcept {
   const QueuePairState* qp = find_qp(qpn);
   if (qp == nullptr) return false;
   const SendQueue& q = qp->tx.queue;
@@ -150,7 +149,7 @@ MRC_SETUP bool Engine::waits_for_rc(Qpn qpn) const noexcept {
   return false;
 }
 
-MRC_SETUP Errc Engine::to_rts(Qpn qpn, Time now, const RtsAttributes& own) {
+Errc Engine::to_rts(Qpn qpn, Time now, const RtsAttributes& own) {
   now = ctx_.forward(now);
   return with_qp(qpn, [&](QueuePairState& qp) {
     if (qp.state != QpState::rtr) return Errc::invalid_state;
@@ -178,7 +177,7 @@ MRC_SETUP Errc Engine::to_rts(Qpn qpn, Time now, const RtsAttributes& own) {
   });
 }
 
-MRC_SETUP Errc Engine::resolve(Time now, Qpn qpn, const RemoteQp& known) noexcept {
+Errc Engine::resolve(Time now, Qpn qpn, const RemoteQp& known) noexcept {
   now = ctx_.forward(now);
   return with_qp(qpn, [&](QueuePairState& qp) {
     if ((qp.state != QpState::rtr && qp.state != QpState::rts) || qp.heard)
@@ -210,7 +209,7 @@ MRC_SETUP Errc Engine::resolve(Time now, Qpn qpn, const RemoteQp& known) noexcep
   });
 }
 
-MRC_DECL Errc Engine::to_error(Qpn qpn) noexcept {
+Errc Engine::to_error(Qpn qpn) noexcept {
   return with_qp(qpn, [&](QueuePairState& qp) {
     if (qp.state == QpState::reset) return Errc::invalid_state;
     teardown_.fail(qp, QpErrorCause::requested, WcStatus::wr_flush_err);
@@ -219,7 +218,7 @@ MRC_DECL Errc Engine::to_error(Qpn qpn) noexcept {
   });
 }
 
-MRC_SETUP Errc Engine::fail(Qpn qpn, QpErrorCause cause) noexcept {
+Errc Engine::fail(Qpn qpn, QpErrorCause cause) noexcept {
   return with_qp(qpn, [&](QueuePairState& qp) {
     if (qp.state == QpState::reset) return Errc::invalid_state;
     teardown_.fail(qp, cause, WcStatus::retry_exc_err, qp.tx.queue.done());
@@ -228,15 +227,15 @@ MRC_SETUP Errc Engine::fail(Qpn qpn, QpErrorCause cause) noexcept {
   });
 }
 
-MRC_SETUP void Engine::send_held_ack(Qpn qpn) noexcept {
+void Engine::send_held_ack(Qpn qpn) noexcept {
   if (QueuePairState* qp = ctx_.objects.qp(qpn)) ctx_.queue_held_ack(*qp);
 }
 
-MRC_SETUP void Engine::send_held_acks() noexcept {
+void Engine::send_held_acks() noexcept {
   ctx_.objects.for_each_qp([this](QueuePairState& qp) { ctx_.queue_held_ack(qp); });
 }
 
-MRC_SETUP Errc Engine::to_reset(Qpn qpn) noexcept {
+Errc Engine::to_reset(Qpn qpn) noexcept {
   return with_qp(qpn, [&](QueuePairState& qp) {
     teardown_.detach(qp);
     forget_completions(qp);
@@ -250,13 +249,13 @@ MRC_SETUP Errc Engine::to_reset(Qpn qpn) noexcept {
 }
 
 /// No completion of a queue pair that is as in verbs can be polled any more, and it keeps no slot.
-MRC_SETUP void Engine::forget_completions(QueuePairState& qp) noexcept {
+void Engine::forget_completions(QueuePairState& qp) noexcept {
   if (!qp.init.as_verbs) return;
   ctx_.discard_completions(qp.qpn, qp.init.send_cq, qp.init.receive_cq);
   qp.rx.receives.free_slots();
 }
 
-MRC_SETUP Errc Engine::discard_completions(Qpn qpn) noexcept {
+Errc Engine::discard_completions(Qpn qpn) noexcept {
   return with_qp(qpn, [this](QueuePairState& qp) {
     if (!qp.init.as_verbs) return Errc::unsupported;
     ctx_.discard_completions(qp.qpn, qp.init.send_cq, qp.init.receive_cq);
@@ -264,8 +263,8 @@ MRC_SETUP Errc Engine::discard_completions(Qpn qpn) noexcept {
   });
 }
 
-MRC_SETUP Errc Engine::complete_send(Qpn qpn, std::uint64_t wr_id, SendOpcode opcode,
-                                     WcStatus status) noexcept {
+Errc Engine::complete_send(Qpn qpn, std::uint64_t wr_id, SendOpcode opcode,
+                           WcStatus status) noexcept {
   const auto complete = [&](auto& queue, const auto& init) {
     if (!init.as_verbs) return Errc::unsupported;
     if (queue.full()) return Errc::queue_full;
@@ -285,7 +284,7 @@ MRC_SETUP Errc Engine::complete_send(Qpn qpn, std::uint64_t wr_id, SendOpcode op
   return Errc::not_found;
 }
 
-MRC_SETUP Errc Engine::set_sharers(Qpn qpn, std::uint64_t sharers) noexcept {
+Errc Engine::set_sharers(Qpn qpn, std::uint64_t sharers) noexcept {
   return with_qp(qpn, [=](QueuePairState& qp) {
     qp.sharers = static_cast<std::uint32_t>(std::min<std::uint64_t>(sharers, UINT32_MAX));
     if (qp.peer != nullptr) qp.peer->congestion.on_hint(sharers);
@@ -293,14 +292,14 @@ MRC_SETUP Errc Engine::set_sharers(Qpn qpn, std::uint64_t sharers) noexcept {
   });
 }
 
-MRC_SETUP Errc Engine::set_peer_rights(Qpn qpn, Access rights) noexcept {
+Errc Engine::set_peer_rights(Qpn qpn, Access rights) noexcept {
   return with_qp(qpn, [=](QueuePairState& qp) {
     qp.peer_rights = rights;
     return Errc::ok;
   });
 }
 
-MRC_SETUP Errc Engine::stop_receiving(Qpn qpn) noexcept {
+Errc Engine::stop_receiving(Qpn qpn) noexcept {
   return with_qp(qpn, [this](QueuePairState& qp) {
     qp.receiving = false;
     teardown_.discard_receives(qp);
@@ -308,11 +307,11 @@ MRC_SETUP Errc Engine::stop_receiving(Qpn qpn) noexcept {
   });
 }
 
-MRC_SETUP Errc Engine::set_mpr(Qpn qpn, std::uint8_t units) noexcept {
+Errc Engine::set_mpr(Qpn qpn, std::uint8_t units) noexcept {
   return with_qp(qpn, [&](QueuePairState& qp) { return Responder::set_mpr(qp, units); });
 }
 
-MRC_DECL Errc Engine::post_send(Qpn qpn, const SendRequest& request, Time now) noexcept {
+Errc Engine::post_send(Qpn qpn, const SendRequest& request, Time now) noexcept {
   now = ctx_.forward(now);
   return with_qp(qpn, [&](QueuePairState& qp) {
     if (qp.state == QpState::rts) [[likely]]
@@ -322,7 +321,7 @@ MRC_DECL Errc Engine::post_send(Qpn qpn, const SendRequest& request, Time now) n
   });
 }
 
-MRC_DECL Errc Engine::post_receive(Qpn qpn, const ReceiveRequest& request) noexcept {
+Errc Engine::post_receive(Qpn qpn, const ReceiveRequest& request) noexcept {
   return with_qp(qpn, [&](QueuePairState& qp) {
     const bool flushes = qp.state == QpState::err && qp.init.as_verbs;
     if ((qp.state == QpState::reset || qp.state == QpState::err) && !flushes)

@@ -6,7 +6,6 @@
 #include <optional>
 #include <span>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/context.hpp"
 #include "mrc/engine/teardown.hpp"
@@ -85,7 +84,3 @@ class LossRecovery {
 };
 
 }  // namespace mrc::inline v0_1::engine
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/engine/loss_recovery.inl"
-#endif

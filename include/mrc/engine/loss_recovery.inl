@@ -23,7 +23,7 @@ inline constexpr Duration kBusyHost = std::chrono::milliseconds(100);
 
 }  // namespace detail
 
-MRC_DECL void LossRecovery::review(Time now) noexcept {
+void LossRecovery::review(Time now) noexcept {
   now = ctx_.forward(now);
   while (!to_review_.empty()) {
     QueuePairState& qp = to_review_.front();
@@ -36,7 +36,7 @@ MRC_DECL void LossRecovery::review(Time now) noexcept {
 
 /// A packet must be a round trip old before it is judged lost by age. Timers::round_trip() includes
 /// host delays, which base_rtt does not.
-MRC_DECL void LossRecovery::infer_losses(Time now, QueuePairState& qp) noexcept {
+void LossRecovery::infer_losses(Time now, QueuePairState& qp) noexcept {
   Peer& peer = *qp.peer;
   RequesterState& tx = qp.tx;
   if (tx.window.outstanding() == 0) {
@@ -67,8 +67,8 @@ MRC_DECL void LossRecovery::infer_losses(Time now, QueuePairState& qp) noexcept 
   if (heard < now) tx.loss_check = std::max(tx.loss_check, now + rule.age);
 }
 
-MRC_DECL std::optional<LossRecovery::LostPacket> LossRecovery::give_up(QueuePairState& qp,
-                                                                       Psn psn) noexcept {
+std::optional<LossRecovery::LostPacket> LossRecovery::give_up(QueuePairState& qp,
+                                                              Psn psn) noexcept {
   reliability::SendWindow& window = qp.tx.window;
   const reliability::Packet packet = window.at(psn);
   if (packet.state() != reliability::PacketState::outstanding) return std::nullopt;
@@ -82,14 +82,13 @@ MRC_DECL std::optional<LossRecovery::LostPacket> LossRecovery::give_up(QueuePair
 /// which the caller's on_loss(), on_nack(), on_timeout() or on_forget() subtracts its size. Only
 /// outstanding packets are in flight: one that is reported after it was given up is not counted
 /// again.
-MRC_DECL void LossRecovery::remove_from_flight(QueuePairState& qp, reliability::Packet packet,
-                                               std::uint32_t size) noexcept {
+void LossRecovery::remove_from_flight(QueuePairState& qp, reliability::Packet packet,
+                                      std::uint32_t size) noexcept {
   qp.peer->release(qp.peer->paths[packet.path()].plane, size);
   qp.tx.inflight -= size;
 }
 
-MRC_DECL void LossRecovery::on_untransmitted(Time now,
-                                             std::span<const wire::TxPacket> packets) noexcept {
+void LossRecovery::on_untransmitted(Time now, std::span<const wire::TxPacket> packets) noexcept {
   for (const wire::TxPacket& packet : packets) {
     const auto& bth = wire::view_as<wire::Bth>(Bytes{packet.header.data(), packet.header_length});
     if (!wire::is_data(bth.opcode()) && bth.opcode() != wire::Opcode::packet_part) continue;
@@ -106,7 +105,7 @@ MRC_DECL void LossRecovery::on_untransmitted(Time now,
   }
 }
 
-MRC_DECL void LossRecovery::on_timer(Time now, QueuePairState& qp) noexcept {
+void LossRecovery::on_timer(Time now, QueuePairState& qp) noexcept {
   if (!qp.active) return;
   if (qp.waits_for_receiver() && now >= qp.rc_state->receiver.until) {
     ReceiverWait& wait = qp.rc_state->receiver;
@@ -127,7 +126,7 @@ MRC_DECL void LossRecovery::on_timer(Time now, QueuePairState& qp) noexcept {
 /// The oldest packet is sent again on another path, and its present path is suspected, unless the
 /// peer is silent on all paths (mrc-1.0 §2.10). If all packets are known to have arrived and only
 /// the Transport ACK is missing, the probe asks for it, and a repeated packet after it.
-MRC_DECL void LossRecovery::on_retransmission_timeout(Time now, QueuePairState& qp) noexcept {
+void LossRecovery::on_retransmission_timeout(Time now, QueuePairState& qp) noexcept {
   RequesterState& tx = qp.tx;
   const Psn psn = tx.window.first_unreported();
   const bool all_arrived = psn == tx.window.next();
@@ -169,7 +168,7 @@ MRC_DECL void LossRecovery::on_retransmission_timeout(Time now, QueuePairState& 
 /// May the peer be a process that does not run? It was asked after this packet, and nothing has
 /// been heard from it since, in any queue pair; an answer would have shown the loss. Then nothing
 /// is known to be lost: it is only asked again.
-MRC_DECL bool LossRecovery::may_wait_to_run(Time now, QueuePairState& qp, Psn psn) const noexcept {
+bool LossRecovery::may_wait_to_run(Time now, QueuePairState& qp, Psn psn) const noexcept {
   if (!ctx_.options.peers_stop || !qp.remote.solicited) return false;
   const RequesterState& tx = qp.tx;
   const reliability::Packet packet = tx.window.at(psn);
@@ -179,7 +178,7 @@ MRC_DECL bool LossRecovery::may_wait_to_run(Time now, QueuePairState& qp, Psn ps
 }
 
 /// The timer has expired: false if that was once too often, and the queue pair has failed.
-MRC_DECL bool LossRecovery::take_retry(Time now, QueuePairState& qp, bool all_arrived) noexcept {
+bool LossRecovery::take_retry(Time now, QueuePairState& qp, bool all_arrived) noexcept {
   RequesterState& tx = qp.tx;
   if (qp.unmet(now)) {
     tx.retries.wait_longer();
@@ -199,7 +198,7 @@ MRC_DECL bool LossRecovery::take_retry(Time now, QueuePairState& qp, bool all_ar
 /// every other time by repeating the last packet of the oldest message without one: an OpenMRC peer
 /// repeats its ACK for a probe too, but one that works as RoCE does only for a packet that comes
 /// again (mrc-1.0 §2.8). Peers with RC operations are OpenMRC peers.
-MRC_DECL void LossRecovery::ask(Time now, QueuePairState& qp) noexcept {
+void LossRecovery::ask(Time now, QueuePairState& qp) noexcept {
   RequesterState& tx = qp.tx;
   const bool repeat = tx.probes % 2 == 1 && !qp.rc && qp.waiting() > 0 &&
                       tx.window.first_unreported() == tx.window.next();
@@ -208,7 +207,7 @@ MRC_DECL void LossRecovery::ask(Time now, QueuePairState& qp) noexcept {
   tx.repeat_last = true;
 }
 
-MRC_DECL void LossRecovery::on_unreachable(Time now, Peer& peer) noexcept {
+void LossRecovery::on_unreachable(Time now, Peer& peer) noexcept {
   for (QueuePairState& qp : peer.ready) {
     if (qp.scheduled()) continue;
     qp.tx.timer_start = now;
@@ -216,7 +215,7 @@ MRC_DECL void LossRecovery::on_unreachable(Time now, Peer& peer) noexcept {
   }
 }
 
-MRC_DECL void LossRecovery::send_probe(Time now, QueuePairState& qp) noexcept {
+void LossRecovery::send_probe(Time now, QueuePairState& qp) noexcept {
   RequesterState& tx = qp.tx;
   ++tx.probes;
   tx.probe_sent = now;
@@ -228,8 +227,8 @@ MRC_DECL void LossRecovery::send_probe(Time now, QueuePairState& qp) noexcept {
   tx.probe_pending = ctx_.queue_control(item);
 }
 
-MRC_DECL void LossRecovery::write_probe(Time now, const ControlItem& item, QueuePairState& qp,
-                                        wire::TxPacket& packet) noexcept {
+void LossRecovery::write_probe(Time now, const ControlItem& item, QueuePairState& qp,
+                               wire::TxPacket& packet) noexcept {
   auto& p = make_header<wire::ProbePacket>(
       packet, wire::Bth::make(wire::Opcode::probe, qp.remote.qpn, Psn{}));
   p.peth.set_probe_id(item.id);

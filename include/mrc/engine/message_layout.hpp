@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/queue_pair.hpp"
 #include "mrc/engine/send_queue.hpp"
@@ -68,7 +67,3 @@ struct SentMessage {
 }
 
 }  // namespace mrc::inline v0_1::engine
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/engine/message_layout.inl"
-#endif

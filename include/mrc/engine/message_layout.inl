@@ -32,7 +32,7 @@ namespace detail {
 
 }  // namespace detail
 
-[[gnu::noinline]] MRC_DECL SentMessage message_of(QueuePairState& qp, Psn psn) noexcept {
+[[gnu::noinline]] SentMessage message_of(QueuePairState& qp, Psn psn) noexcept {
   const std::int32_t later = qp.tx.window.next() - psn;
   SendQueue& q = qp.tx.queue;
   if (!qp.rc) {

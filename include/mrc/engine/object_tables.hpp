@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "mrc/core/error.hpp"
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/random.hpp"
 #include "mrc/core/ring.hpp"
 #include "mrc/core/secret_random.hpp"
@@ -166,7 +165,3 @@ class ObjectTables {
 };
 
 }  // namespace mrc::inline v0_1::engine
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/engine/object_tables.inl"
-#endif

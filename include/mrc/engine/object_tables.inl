@@ -10,7 +10,7 @@
 
 namespace mrc::inline v0_1::engine {
 
-MRC_SETUP ObjectTables::ObjectTables(const EngineOptions& options, SecretRandom& secrets)
+ObjectTables::ObjectTables(const EngineOptions& options, SecretRandom& secrets)
     : options_(options),
       secrets_(secrets),
       index_bits_(std::min(16u, static_cast<unsigned>(std::bit_width(options.max_qps + 2)))),
@@ -24,7 +24,7 @@ MRC_SETUP ObjectTables::ObjectTables(const EngineOptions& options, SecretRandom&
   peers_.reserve(options.max_peers);
 }
 
-MRC_SETUP Result<PdId> ObjectTables::add_pd() {
+Result<PdId> ObjectTables::add_pd() {
   for (std::uint32_t i = 0; i < options_.max_pds; ++i) {
     if (i == pds_.size()) pds_.push_back(0);
     if (pds_[i] == 0) {
@@ -35,7 +35,7 @@ MRC_SETUP Result<PdId> ObjectTables::add_pd() {
   return Errc::no_resources;
 }
 
-MRC_SETUP Result<Qpn> ObjectTables::next_number() {
+Result<Qpn> ObjectTables::next_number() {
   if (free_qps_.empty()) return Errc::no_resources;
   const std::uint32_t index = free_qps_.front();
   const auto draw = [&] {
@@ -47,8 +47,8 @@ MRC_SETUP Result<Qpn> ObjectTables::next_number() {
   return qpn;
 }
 
-MRC_SETUP Result<Qpn> ObjectTables::add_qp(const QpInit& init, SendPool& writes,
-                                           reliability::PacketPool& records) {
+Result<Qpn> ObjectTables::add_qp(const QpInit& init, SendPool& writes,
+                                 reliability::PacketPool& records) {
   Result<Qpn> qpn = next_number();
   if (!qpn) return qpn;
   qps_[place_of(*qpn)] =
@@ -58,13 +58,13 @@ MRC_SETUP Result<Qpn> ObjectTables::add_qp(const QpInit& init, SendPool& writes,
   return qpn;
 }
 
-MRC_SETUP void ObjectTables::remove_qp(Qpn qpn) noexcept {
+void ObjectTables::remove_qp(Qpn qpn) noexcept {
   --qp_count_;
   qps_[place_of(qpn)].reset();
   return_number(qpn);
 }
 
-MRC_SETUP Result<SrqId> ObjectTables::add_srq(PdId pd, std::uint32_t depth, std::uint32_t sges) {
+Result<SrqId> ObjectTables::add_srq(PdId pd, std::uint32_t depth, std::uint32_t sges) {
   std::uint32_t i = 0;
   while (i < srqs_.size() && srqs_[i]) ++i;
   if (i >= options_.max_srqs) return Errc::no_resources;
@@ -74,7 +74,7 @@ MRC_SETUP Result<SrqId> ObjectTables::add_srq(PdId pd, std::uint32_t depth, std:
   return SrqId{i};
 }
 
-MRC_SETUP Result<PeerId> ObjectTables::add_peer(const PeerSpec& spec, Random& random) {
+Result<PeerId> ObjectTables::add_peer(const PeerSpec& spec, Random& random) {
   std::uint32_t i = 0;
   while (i < peers_.size() && peers_[i]) ++i;
   if (i >= options_.max_peers) return Errc::no_resources;
@@ -106,13 +106,13 @@ Peer* ObjectTables::newest_at(std::uint64_t tag, F&& suits) noexcept {
   return newest;
 }
 
-MRC_DECL Peer* ObjectTables::plain_peer_at(std::uint64_t tag, std::uint8_t slot) noexcept {
+Peer* ObjectTables::plain_peer_at(std::uint64_t tag, std::uint8_t slot) noexcept {
   const auto plain = [](const Peer& p) { return p.tagged.empty(); };
   Peer* exact = newest_at(tag, [&](const Peer& p) { return p.slot == slot && plain(p); });
   return exact != nullptr ? exact : newest_at(tag, plain);
 }
 
-MRC_SETUP void ObjectTables::remove_peer(Peer& peer) noexcept {
+void ObjectTables::remove_peer(Peer& peer) noexcept {
   std::erase_if(peers_by_source_, [&](const auto& entry) { return entry.second.id == peer.id; });
   --peer_count_;
   peers_[value(peer.id)].reset();

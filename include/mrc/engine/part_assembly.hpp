@@ -8,7 +8,6 @@
 #include <optional>
 #include <vector>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/time.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/wire/burst.hpp"
@@ -57,7 +56,3 @@ class PartAssembly {
 };
 
 }  // namespace mrc::inline v0_1::engine
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/engine/part_assembly.inl"
-#endif

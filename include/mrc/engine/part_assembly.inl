@@ -13,14 +13,14 @@ namespace mrc::inline v0_1::engine {
 
 static_assert(kLargestMtu <= 32 * wire::kPartPayload, "a bit for each part");
 
-MRC_SETUP PartAssembly::PartAssembly(std::uint32_t places, std::uint32_t payload)
+PartAssembly::PartAssembly(std::uint32_t places, std::uint32_t payload)
     : payload_(std::min(payload, kLargestMtu)),
       stride_(static_cast<std::uint32_t>(wire::kMaxWriteHeader + wire::kMaxPad) + payload_),
       places_(places),
       buffers_(std::make_unique_for_overwrite<std::uint8_t[]>(std::size_t{places} * stride_)) {}
 
-MRC_DECL std::optional<wire::RxPacket> PartAssembly::add(Time now, const wire::RxPacket& part,
-                                                         bool& malformed) noexcept {
+std::optional<wire::RxPacket> PartAssembly::add(Time now, const wire::RxPacket& part,
+                                                bool& malformed) noexcept {
   const auto& bth = wire::view_as<wire::Bth>(part.bytes);
   const auto& header = wire::view_as<wire::PartHeader>(part.bytes.subspan(sizeof(wire::Bth)));
   const std::uint32_t length = header.length, offset = header.offset;

@@ -8,7 +8,6 @@
 #include <string_view>
 
 #include "mrc/core/error.hpp"
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/mtu.hpp"
 #include "mrc/engine/verbs_types.hpp"
 #include "mrc/reliability/retry.hpp"
@@ -36,7 +35,7 @@ struct Field {
 };
 
 /// For errors: "capacity.send is 0; it can be 1 to 32768".
-[[nodiscard]] MRC_COLD inline std::string to_string(const Field& field) {
+[[nodiscard]] inline std::string to_string(const Field& field) {
   return std::string(field.name) + " is " + std::to_string(field.value) + "; it can be " +
          std::to_string(field.least) + " to " + std::to_string(field.most) +
          (field.step == 1 ? "" : ", in steps of " + std::to_string(field.step));

@@ -3,7 +3,6 @@
 
 #include <boost/intrusive/list.hpp>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/object_tables.hpp"
 #include "mrc/engine/peer.hpp"
@@ -81,7 +80,3 @@ class ReadyQueue {
 };
 
 }  // namespace mrc::inline v0_1::engine
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/engine/ready_queue.inl"
-#endif

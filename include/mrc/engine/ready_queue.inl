@@ -7,7 +7,7 @@
 
 namespace mrc::inline v0_1::engine {
 
-MRC_DECL void ReadyQueue::update(QueuePairState& qp) noexcept {
+void ReadyQueue::update(QueuePairState& qp) noexcept {
   if (!qp.active) return;
   RequesterState& tx = qp.tx;
   if (qp.starved && tx.window.lost() > 0) remove(qp);  // a retransmission has its record already
@@ -27,7 +27,7 @@ MRC_DECL void ReadyQueue::update(QueuePairState& qp) noexcept {
   wake(*qp.peer);
 }
 
-MRC_DECL void ReadyQueue::wake_all() noexcept {
+void ReadyQueue::wake_all() noexcept {
   starved_ = false;
   objects_.for_each_peer([this](Peer& peer) {
     for (QueuePairState& qp : peer.starved) qp.starved = false;
@@ -36,14 +36,14 @@ MRC_DECL void ReadyQueue::wake_all() noexcept {
   });
 }
 
-MRC_DECL void ReadyQueue::exempt(QueuePairState& qp) noexcept {
+void ReadyQueue::exempt(QueuePairState& qp) noexcept {
   qp.tx.window_exempt = true;
   if (!qp.ready_hook.is_linked() || qp.starved) return;
   qp.ready_hook.unlink();
   qp.peer->ready.push_front(qp);
 }
 
-MRC_DECL void ReadyQueue::exempt_waiting(Time now, Peer& peer, Duration timeout) noexcept {
+void ReadyQueue::exempt_waiting(Time now, Peer& peer, Duration timeout) noexcept {
   if (now - std::max(peer.answered, peer.exempted) < timeout) return;
   peer.exempted = now;
   for (auto next = peer.ready.begin(); next != peer.ready.end();) {

@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "mrc/core/error.hpp"
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/context.hpp"
 #include "mrc/engine/loss_recovery.hpp"
@@ -119,8 +118,3 @@ class Requester {
 };
 
 }  // namespace mrc::inline v0_1::engine
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/engine/requester.inl"
-#include "mrc/engine/requester_sack.inl"
-#endif

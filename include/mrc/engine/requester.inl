@@ -25,7 +25,7 @@ namespace detail {
 
 }  // namespace detail
 
-MRC_DECL void Requester::start(QueuePairState& qp) noexcept {
+void Requester::start(QueuePairState& qp) noexcept {
   const QpAttributes& own = qp.attributes;
   RequesterState& tx = qp.tx;
   tx.window.start(qp.start_psn);
@@ -39,13 +39,13 @@ MRC_DECL void Requester::start(QueuePairState& qp) noexcept {
   tx.failed.reset();
 }
 
-MRC_DECL void Requester::grow(QueuePairState& qp, std::uint8_t mpr) {
+void Requester::grow(QueuePairState& qp, std::uint8_t mpr) {
   RequesterState& tx = qp.tx;
   tx.window.resize(mpr * kMprUnit);
   tx.probe_order = 0;
 }
 
-MRC_DECL void Requester::change_limits(QueuePairState& qp) noexcept {
+void Requester::change_limits(QueuePairState& qp) noexcept {
   const QpAttributes& own = qp.attributes;
   qp.tx.retries = {own.timeout, own.retry_linear, own.retry_exponential, own.max_timeout};
   qp.tx.fixed_range = std::min(own.mpr, qp.remote.mpr_dest) * kMprUnit;
@@ -56,7 +56,7 @@ MRC_DECL void Requester::change_limits(QueuePairState& qp) noexcept {
   qp.rc_state->reads.set_limit(std::min(own.max_rd_atomic, qp.remote.max_rd_atomic_dest));
 }
 
-MRC_DECL void Requester::set_mtu(QueuePairState& qp, std::uint32_t mtu) noexcept {
+void Requester::set_mtu(QueuePairState& qp, std::uint32_t mtu) noexcept {
   if (mtu == qp.mtu) return;
   qp.mtu = mtu;
   SendQueue& q = qp.tx.queue;
@@ -64,7 +64,7 @@ MRC_DECL void Requester::set_mtu(QueuePairState& qp, std::uint32_t mtu) noexcept
     q.at(p).packets = packets_of(q.at(p).length, mtu);
 }
 
-MRC_DECL void Requester::start_rc(QueuePairState& qp) noexcept {
+void Requester::start_rc(QueuePairState& qp) noexcept {
   RcState& rc = *qp.rc_state;
   rc.reads.start(std::min(qp.attributes.max_rd_atomic, qp.remote.max_rd_atomic_dest));
   rc.receiver = {};
@@ -72,7 +72,7 @@ MRC_DECL void Requester::start_rc(QueuePairState& qp) noexcept {
   rc.reported = 0;
 }
 
-MRC_DECL void Requester::attach(Time now, QueuePairState& qp) noexcept {
+void Requester::attach(Time now, QueuePairState& qp) noexcept {
   const QpAttributes& own = qp.attributes;
   RequesterState& tx = qp.tx;
   tx.window.start(qp.start_psn);
@@ -103,7 +103,7 @@ MRC_DECL void Requester::attach(Time now, QueuePairState& qp) noexcept {
 // ------------------------------------------------------------------------------------- posting
 
 /// Does the peer offer this operation, as far as is known, and has the queue pair room for it?
-MRC_DECL Errc Requester::check_offered(const QueuePairState& qp, SendOpcode opcode) noexcept {
+Errc Requester::check_offered(const QueuePairState& qp, SendOpcode opcode) noexcept {
   const QpAttributes& own = qp.attributes;
   if (!own.rc || (qp.peer != nullptr && !qp.rc && !qp.presumed())) return Errc::unsupported;
   if (!has_response(opcode)) return Errc::ok;
@@ -154,7 +154,7 @@ MRC_DECL Errc Requester::check_offered(const QueuePairState& qp, SendOpcode opco
 }
 
 /// Makes a SEND, a READ or an atomic of what was filled in as for a write.
-MRC_DECL void Requester::make_operation(SendWqe& w, const SendRequest& request) noexcept {
+void Requester::make_operation(SendWqe& w, const SendRequest& request) noexcept {
   if (!has_response(request.opcode)) {
     w.remote = 0;
     w.rkey = 0;
@@ -207,8 +207,7 @@ MRC_DECL void Requester::make_operation(SendWqe& w, const SendRequest& request) 
 
 // --------------------------------------------------------------------------------------- NACKs
 
-MRC_DECL void Requester::on_nack(Time now, QueuePairState& qp,
-                                 const wire::RxPacket& packet) noexcept {
+void Requester::on_nack(Time now, QueuePairState& qp, const wire::RxPacket& packet) noexcept {
   const auto& nack = wire::view_as<wire::NackPacket>(packet.bytes).neth;
   RequesterState& tx = qp.tx;
   ++ctx_.stats.nacks_received;
@@ -262,7 +261,7 @@ MRC_DECL void Requester::on_nack(Time now, QueuePairState& qp,
 /// The responder lacks resources: pause for a round trip (mrc-1.0 §2.9). That costs a retry if it
 /// is the oldest packet that was refused; of others, the retransmission timer of the oldest one
 /// decides. False if no retry was left, and the queue pair has failed.
-MRC_DECL bool Requester::on_refused(Time now, QueuePairState& qp, Psn psn) noexcept {
+bool Requester::on_refused(Time now, QueuePairState& qp, Psn psn) noexcept {
   RequesterState& tx = qp.tx;
   note_refused(qp, psn);
   if (psn == tx.window.first_unreported() && !tx.retries.take_refused()) {
@@ -275,7 +274,7 @@ MRC_DECL bool Requester::on_refused(Time now, QueuePairState& qp, Psn psn) noexc
 }
 
 /// The peer has refused a packet that it may accept later.
-MRC_DECL void Requester::note_refused(QueuePairState& qp, Psn psn) noexcept {
+void Requester::note_refused(QueuePairState& qp, Psn psn) noexcept {
   qp.tx.window.at(psn).set_missed(reliability::Missed::refused);
   ++qp.stats.refused;
   ++ctx_.stats.refused;
@@ -283,8 +282,8 @@ MRC_DECL void Requester::note_refused(QueuePairState& qp, Psn psn) noexcept {
 
 /// No receive is posted at the peer. The message waits, and with it those behind it that need one;
 /// the peer works, so nothing is counted against it.
-MRC_DECL void Requester::on_receiver_not_ready(Time now, QueuePairState& qp, Psn psn, bool exact,
-                                               std::uint8_t timer) noexcept {
+void Requester::on_receiver_not_ready(Time now, QueuePairState& qp, Psn psn, bool exact,
+                                      std::uint8_t timer) noexcept {
   if (!qp.rc || !exact) {
     ++ctx_.stats.drops.stale;
     return;
@@ -332,8 +331,7 @@ MRC_DECL void Requester::on_receiver_not_ready(Time now, QueuePairState& qp, Psn
 // ------------------------------------------------------------------------------ Transport ACKs
 
 /// Every message whose last PSN is not after the one named is placed and delivered (mrc-1.0 §2.8).
-MRC_DECL void Requester::on_ack(Time now, QueuePairState& qp,
-                                const wire::RxPacket& packet) noexcept {
+void Requester::on_ack(Time now, QueuePairState& qp, const wire::RxPacket& packet) noexcept {
   const auto& ack = wire::view_as<wire::AckPacket>(packet.bytes);
   RequesterState& tx = qp.tx;
   ++ctx_.stats.acks_received;
@@ -368,13 +366,13 @@ MRC_DECL void Requester::on_ack(Time now, QueuePairState& qp,
 
 /// The oldest message that the peer may still refuse: one without Transport ACK, or a READ or an
 /// atomic without its response; there must be one.
-MRC_DECL const SendWqe& Requester::oldest_unfinished(QueuePairState& qp) noexcept {
+const SendWqe& Requester::oldest_unfinished(QueuePairState& qp) noexcept {
   const SendQueue& q = qp.tx.queue;
   return q.done() != q.acknowledged() ? q.at(q.done()) : oldest_waiting(qp);
 }
 
 /// The oldest message without Transport ACK, sent wholly or in part; there must be one.
-MRC_DECL const SendWqe& Requester::oldest_waiting(QueuePairState& qp) noexcept {
+const SendWqe& Requester::oldest_waiting(QueuePairState& qp) noexcept {
   const SendQueue& q = qp.tx.queue;
   if (!qp.rc) return q.at(q.acknowledged());
   const RcState& rc = *qp.rc_state;
@@ -391,7 +389,7 @@ MRC_DECL const SendWqe& Requester::oldest_waiting(QueuePairState& qp) noexcept {
 
 /// Numbers of the oldest messages that were sent whole and end with or before `psn`. Takes time for
 /// these only.
-MRC_DECL Requester::Ended Requester::ended_by(QueuePairState& qp, Psn psn) noexcept {
+Requester::Ended Requester::ended_by(QueuePairState& qp, Psn psn) noexcept {
   Ended ended;
   const auto count = [&](const SendQueue& q) {
     std::uint32_t p = q.acknowledged();
@@ -409,8 +407,8 @@ MRC_DECL Requester::Ended Requester::ended_by(QueuePairState& qp, Psn psn) noexc
 }
 
 /// The responder refused a request. With RC it has executed everything before that.
-MRC_DECL void Requester::fail_by_nak(Time now, QueuePairState& qp, Psn psn,
-                                     wire::Syndrome syndrome) noexcept {
+void Requester::fail_by_nak(Time now, QueuePairState& qp, Psn psn,
+                            wire::Syndrome syndrome) noexcept {
   if (qp.rc)
     if (const Ended before = ended_by(qp, psn - 1); before.any()) complete(now, qp, before);
   QpErrorCause cause = QpErrorCause::nak_remote_operational;
@@ -427,7 +425,7 @@ MRC_DECL void Requester::fail_by_nak(Time now, QueuePairState& qp, Psn psn,
 
 /// The oldest messages have their Transport ACK: completes them in posting order, as far as no
 /// response is missing.
-MRC_DECL void Requester::complete(Time now, QueuePairState& qp, const Ended& ended) noexcept {
+void Requester::complete(Time now, QueuePairState& qp, const Ended& ended) noexcept {
   RequesterState& tx = qp.tx;
   take_cack(now, qp, ended.last);
   // The SACK that tells of these packets may still come: congestion control learns about them then.
@@ -451,11 +449,11 @@ MRC_DECL void Requester::complete(Time now, QueuePairState& qp, const Ended& end
 
 // ----------------------------------------------------------------------------------- responses
 
-MRC_DECL void Requester::on_response(Time now, QueuePairState& qp) noexcept {
+void Requester::on_response(Time now, QueuePairState& qp) noexcept {
   qp.tx.on_progress(now);
 }
 
-MRC_DECL void Requester::on_answered(Time now, QueuePairState& qp) noexcept {
+void Requester::on_answered(Time now, QueuePairState& qp) noexcept {
   ReadTable& reads = qp.rc_state->reads;
   reads.pop();
   Context::finish(qp);
@@ -464,7 +462,7 @@ MRC_DECL void Requester::on_answered(Time now, QueuePairState& qp) noexcept {
   ctx_.rearm(qp, now);
 }
 
-MRC_DECL void Requester::finish_rc(QueuePairState& qp, const Ended& ended) noexcept {
+void Requester::finish_rc(QueuePairState& qp, const Ended& ended) noexcept {
   RcState& rc = *qp.rc_state;
   const SendQueue& q = qp.tx.queue;
   for (std::uint32_t p = q.acknowledged() - ended.requests; p != q.acknowledged(); ++p)
@@ -480,7 +478,7 @@ MRC_DECL void Requester::finish_rc(QueuePairState& qp, const Ended& ended) noexc
 
 /// Responses that the peer has whole are done: their Transport ACK may be late, since it speaks of
 /// what is before them, too, such as a message that waits for a receive.
-MRC_DECL void Requester::finish_reported(QueuePairState& qp) noexcept {
+void Requester::finish_reported(QueuePairState& qp) noexcept {
   RcState& rc = *qp.rc_state;
   SendQueue& r = rc.responses;
   const reliability::SendWindow& window = qp.tx.window;
@@ -501,7 +499,7 @@ MRC_DECL void Requester::finish_reported(QueuePairState& qp) noexcept {
 }
 
 /// Position in the send queue of the message of a PSN; of the oldest message if that is unknown.
-MRC_DECL std::optional<std::uint32_t> Requester::position_of(QueuePairState& qp, Psn psn) noexcept {
+std::optional<std::uint32_t> Requester::position_of(QueuePairState& qp, Psn psn) noexcept {
   SendQueue& q = qp.tx.queue;
   if (q.empty()) return std::nullopt;
   if (qp.rc && qp.tx.window.contains(psn)) {

@@ -71,8 +71,7 @@ inline constexpr Duration kHalfTimestampSpan{128 * 0x8000};
 
 }  // namespace detail
 
-MRC_DECL void Requester::on_sack(Time now, QueuePairState& qp,
-                                 const wire::RxPacket& packet) noexcept {
+void Requester::on_sack(Time now, QueuePairState& qp, const wire::RxPacket& packet) noexcept {
   const auto& sack = wire::view_as<wire::SackPacket>(packet.bytes);
   RequesterState& tx = qp.tx;
   const Psn cack = sack.seth.cack_psn();
@@ -147,8 +146,8 @@ MRC_DECL void Requester::on_sack(Time now, QueuePairState& qp,
 /// was sent once, and this SACK is the first to report it and was sent for it: it names the packet,
 /// or the packet is the newest one that has arrived. A packet that arrived before others would be
 /// timed until the SACK that they brought about.
-MRC_DECL bool Requester::timed_by_psn(Time now, RequesterState& tx, const wire::SackPacket& sack,
-                                      Psn trigger, reliability::Packet sent) noexcept {
+bool Requester::timed_by_psn(Time now, RequesterState& tx, const wire::SackPacket& sack,
+                             Psn trigger, reliability::Packet sent) noexcept {
   if (sent.transmissions() != 1) return false;
   if (tx.unreflected < detail::kUnreflected) {
     ++tx.unreflected;
@@ -162,8 +161,8 @@ MRC_DECL bool Requester::timed_by_psn(Time now, RequesterState& tx, const wire::
 /// The round-trip time of a reliability probe, and what its answer proves: the probe has overtaken
 /// what was sent before it. An older probe is equally conclusive if no packet followed it: its
 /// answer may only be late, and that to the newest be lost.
-MRC_DECL Requester::RttSample Requester::sample_probe(Time now, QueuePairState& qp,
-                                                      const wire::SackPacket& sack) noexcept {
+Requester::RttSample Requester::sample_probe(Time now, QueuePairState& qp,
+                                             const wire::SackPacket& sack) noexcept {
   RequesterState& tx = qp.tx;
   RttSample sample;
   const auto older = static_cast<std::uint16_t>(tx.probe_id - sack.seth.probe_id());
@@ -189,8 +188,8 @@ MRC_DECL Requester::RttSample Requester::sample_probe(Time now, QueuePairState& 
 
 /// Applies a SACK's mark to the path of its trigger; to the path with the reflected EV if the
 /// trigger is unknown.
-MRC_DECL void Requester::apply_mark(Time now, QueuePairState& qp, const wire::SackPacket& sack,
-                                    path::PathIndex path) noexcept {
+void Requester::apply_mark(Time now, QueuePairState& qp, const wire::SackPacket& sack,
+                           path::PathIndex path) noexcept {
   if (path == path::kNoPath) path = qp.peer->paths.find(sack.seth.entropy());
   if (path != path::kNoPath) qp.peer->paths.on_mark(path, detail::to_path_mark(sack.seth.m()), now);
   if (sack.seth.m() == wire::SackMark::always_skip)
@@ -198,7 +197,7 @@ MRC_DECL void Requester::apply_mark(Time now, QueuePairState& qp, const wire::Sa
 }
 
 /// Everything up to `cack` has arrived.
-MRC_DECL void Requester::take_cack(Time now, QueuePairState& qp, Psn cack) noexcept {
+void Requester::take_cack(Time now, QueuePairState& qp, Psn cack) noexcept {
   if (cack.before(qp.tx.window.unacked())) return;
   qp.tx.window.acknowledge(
       cack, [&](Psn psn, reliability::Packet packet) { on_reported(now, qp, psn, packet); });
@@ -208,8 +207,7 @@ MRC_DECL void Requester::take_cack(Time now, QueuePairState& qp, Psn cack) noexc
 /// True if a newer SACK has already been processed: its state, the MPR above all, takes precedence.
 /// Two SACKs of one cumulative PSN may have the same byte count: its unit is 256 bytes, and not
 /// every peer counts. A clear bit for a packet already reported then shows which one is older.
-MRC_DECL bool Requester::overtaken(const QueuePairState& qp,
-                                   const wire::SackPacket& sack) noexcept {
+bool Requester::overtaken(const QueuePairState& qp, const wire::SackPacket& sack) noexcept {
   const SackOrder order{sack.seth.cack_psn(), sack.cc.rcvd_bytes()};
   const SackOrder& newest = qp.tx.newest_sack;
   if (newest.after(order)) return true;
@@ -227,8 +225,8 @@ MRC_DECL bool Requester::overtaken(const QueuePairState& qp,
 /// A set bit is definite. A clear bit below a set one means that the PSN was missing when a later
 /// one had arrived. Clear bits above the highest set bit carry no information, nor do any clear
 /// bits of a SACK that a newer one has overtaken.
-MRC_DECL void Requester::take_sack_bits(Time now, QueuePairState& qp, Psn base, std::uint64_t bits,
-                                        bool shows_gaps) noexcept {
+void Requester::take_sack_bits(Time now, QueuePairState& qp, Psn base, std::uint64_t bits,
+                               bool shows_gaps) noexcept {
   if (bits == 0) return;
   reliability::SendWindow& window = qp.tx.window;
   window.report(base, bits,
@@ -281,8 +279,8 @@ MRC_DECL void Requester::take_sack_bits(Time now, QueuePairState& qp, Psn base, 
 /// was the first to report, by the records of this side: peers count rcvd_bytes in several ways
 /// ([C-15]), and no way of counting can corrupt the account that queue pairs share. Of a SACK that
 /// was overtaken nothing else is used: the window follows the present state of the network.
-MRC_DECL void Requester::feed_congestion(Time now, QueuePairState& qp, const wire::SackPacket& sack,
-                                         const RttSample& rtt, bool overtaken) noexcept {
+void Requester::feed_congestion(Time now, QueuePairState& qp, const wire::SackPacket& sack,
+                                const RttSample& rtt, bool overtaken) noexcept {
   RequesterState& tx = qp.tx;
   cc::SackSample sample;
   sample.now = now;

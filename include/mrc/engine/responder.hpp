@@ -4,7 +4,6 @@
 #include <cstdint>
 
 #include "mrc/core/error.hpp"
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/context.hpp"
 #include "mrc/engine/requester.hpp"
@@ -127,9 +126,3 @@ class Responder {
 };
 
 }  // namespace mrc::inline v0_1::engine
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/engine/responder.inl"
-#include "mrc/engine/responder_answers.inl"
-#include "mrc/engine/responder_rc.inl"
-#endif

@@ -48,7 +48,7 @@ namespace detail {
 }
 
 /// What is limited per round trip is limited at least per this time.
-MRC_DECL constexpr Duration kLimitPeriod = std::chrono::microseconds(100);
+constexpr Duration kLimitPeriod = std::chrono::microseconds(100);
 /// NACKs for trimmed packets that are sent per round trip, whatever else arrives.
 inline constexpr std::uint32_t kTrimsPerRoundTrip = 16;
 /// Most answers to reliability probes per round trip.
@@ -70,7 +70,7 @@ struct PassMessage {
 
 }  // namespace detail
 
-MRC_DECL void Responder::start(QueuePairState& qp) noexcept {
+void Responder::start(QueuePairState& qp) noexcept {
   ResponderState& rx = qp.rx;
   const bool dynamic = qp.attributes.dynamic_mpr && qp.remote.dynamic_mpr;
   rx.window.start(qp.remote.start_psn);
@@ -96,15 +96,14 @@ MRC_DECL void Responder::start(QueuePairState& qp) noexcept {
   qp.rc_state->requests.start();
 }
 
-MRC_DECL Errc Responder::set_mpr(QueuePairState& qp, std::uint8_t units) noexcept {
+Errc Responder::set_mpr(QueuePairState& qp, std::uint8_t units) noexcept {
   if (units == 0 || units > qp.attributes.mpr_dest) return Errc::invalid_argument;
   if (qp.rx.mpr == 0) return Errc::invalid_state;
   qp.rx.mpr = units;
   return Errc::ok;
 }
 
-MRC_DECL void Responder::on_data(Time now, QueuePairState& qp,
-                                 const wire::RxPacket& packet) noexcept {
+void Responder::on_data(Time now, QueuePairState& qp, const wire::RxPacket& packet) noexcept {
   using reliability::ReceiveWindow;
   const wire::WriteView w = wire::view_write(packet.bytes);
   const Psn psn = w.bth->psn();
@@ -160,11 +159,11 @@ MRC_DECL void Responder::on_data(Time now, QueuePairState& qp,
 /// May a Transport ACK wait for a SACK to travel with, if the packet that finished a message asks
 /// for none? An OpenMRC peer does not wait for either then (DataSender::emit()); one of an earlier
 /// version has more to send. A packet that closes a gap says nothing about those behind the gap.
-MRC_DECL bool Responder::may_wait(const QueuePairState& qp) const noexcept {
+bool Responder::may_wait(const QueuePairState& qp) const noexcept {
   return ctx_.options.ack_delay > Duration{} && qp.remote.solicited && qp.active;
 }
 
-MRC_DECL void Responder::on_timer(Time now, QueuePairState& qp) noexcept {
+void Responder::on_timer(Time now, QueuePairState& qp) noexcept {
   if (now >= qp.rx.ack_by) ctx_.queue_held_ack(qp);
 }
 
@@ -243,7 +242,7 @@ MRC_DECL void Responder::on_timer(Time now, QueuePairState& qp) noexcept {
 /// that: it sends number n + max_wimm_dest only after the Transport ACK of number n, which has then
 /// left WimmTable, so that no number is ever max_wimm_dest or more ahead of the table's next one.
 /// To be called after deliver().
-MRC_DECL void Responder::finish_messages(QueuePairState& qp) noexcept {
+void Responder::finish_messages(QueuePairState& qp) noexcept {
   ResponderState& rx = qp.rx;
   if (rx.messages == 0) return;
   Psn last = rx.passed;
@@ -259,7 +258,7 @@ MRC_DECL void Responder::finish_messages(QueuePairState& qp) noexcept {
   rx.finished = {last, static_cast<std::uint16_t>(msn), true, true};
 }
 
-MRC_DECL void Responder::on_settled(Time now, QueuePairState& qp, Plane plane, Psn psn) noexcept {
+void Responder::on_settled(Time now, QueuePairState& qp, Plane plane, Psn psn) noexcept {
   std::optional<Psn> misnumbered;
   const reliability::ReceiveWindow::Advance progress =
       qp.rx.window.settle(psn, detail::PassMessage{qp, misnumbered});
@@ -270,8 +269,8 @@ MRC_DECL void Responder::on_settled(Time now, QueuePairState& qp, Plane plane, P
 }
 
 /// A data packet beyond the receive window, or a duplicate.
-MRC_DECL void Responder::on_not_fresh(Time now, QueuePairState& qp, const wire::RxPacket& packet,
-                                      const wire::WriteView& w, bool beyond) noexcept {
+void Responder::on_not_fresh(Time now, QueuePairState& qp, const wire::RxPacket& packet,
+                             const wire::WriteView& w, bool beyond) noexcept {
   const Psn psn = w.bth->psn();
   const std::uint16_t timestamp = detail::timestamp_in(w);
   if (beyond) return queue_nack(now, qp, packet, psn, timestamp, wire::NackReason::psn_oor_window);
@@ -308,8 +307,8 @@ MRC_DECL void Responder::on_not_fresh(Time now, QueuePairState& qp, const wire::
 
 /// Writes the payload to its place. Out of order, and if the region is in message order, the stores
 /// of a message's last bytes are deferred until everything before them has arrived.
-MRC_DECL void Responder::place(QueuePairState& qp, const wire::WriteView& w,
-                               const MemoryEntry* region, bool in_order) noexcept {
+void Responder::place(QueuePairState& qp, const wire::WriteView& w, const MemoryEntry* region,
+                      bool in_order) noexcept {
   if (region == nullptr) return;
   auto* to = region->address + (w.reth->va - reinterpret_cast<std::uint64_t>(region->address));
   std::size_t length = w.payload.size();
@@ -324,7 +323,7 @@ MRC_DECL void Responder::place(QueuePairState& qp, const wire::WriteView& w,
 }
 
 /// Makes the deferred stores of messages before which nothing is missing any more.
-MRC_DECL void Responder::write_deferred(QueuePairState& qp) noexcept {
+void Responder::write_deferred(QueuePairState& qp) noexcept {
   ctx_.deferred.release(qp.rx.deferred, qp.rx.window.cack(), [&](const DeferredStores::Store& s) {
     // Checked when they were deferred, but the region may have been deregistered meanwhile.
     const MemoryEntry* const region = ctx_.memory.find(s.key);
@@ -339,7 +338,7 @@ MRC_DECL void Responder::write_deferred(QueuePairState& qp) noexcept {
 /// Completes receives for the WriteImm and SENDs that are next in RQMSN order and complete (mrc-1.0
 /// §2.8), and behind no READ or atomic that waits to be executed. Fails if no receive is posted for
 /// one ([C-17]), or its completion does not fit.
-MRC_DECL QpErrorCause Responder::deliver(QueuePairState& qp) noexcept {
+QpErrorCause Responder::deliver(QueuePairState& qp) noexcept {
   if (!qp.receiving) return QpErrorCause::none;
   ResponderState& rx = qp.rx;
   const Psn end = qp.rc ? qp.rc_state->requests.executed(rx.window.cack()) : rx.window.cack();
@@ -362,7 +361,7 @@ MRC_DECL QpErrorCause Responder::deliver(QueuePairState& qp) noexcept {
 
 /// Anybody can send a write with a wrong key if the connection has no tag. The first one is not
 /// answered: if it is the peer's, it comes again.
-MRC_DECL bool Responder::doubt(QueuePairState& qp, Psn psn, QpErrorCause cause) noexcept {
+bool Responder::doubt(QueuePairState& qp, Psn psn, QpErrorCause cause) noexcept {
   const bool access = detail::refusal_of(cause) == wire::Syndrome::remote_access_error;
   using Verdict = reliability::ReceiveWindow::Verdict;
   std::optional<Psn>& first = qp.rx.doubted;
@@ -372,8 +371,8 @@ MRC_DECL bool Responder::doubt(QueuePairState& qp, Psn psn, QpErrorCause cause) 
 }
 
 /// The peer sent a request that is not allowed: NAK, and this side moves to ERR as well.
-MRC_DECL void Responder::refuse(Time now, QueuePairState& qp, const wire::RxPacket& packet, Psn psn,
-                                QpErrorCause cause) noexcept {
+void Responder::refuse(Time now, QueuePairState& qp, const wire::RxPacket& packet, Psn psn,
+                       QpErrorCause cause) noexcept {
   teardown_.fail(qp, cause, WcStatus::wr_flush_err);
   qp.rx.refused = psn;
   qp.rx.last_limited = Time::min();
@@ -385,8 +384,8 @@ MRC_DECL void Responder::refuse(Time now, QueuePairState& qp, const wire::RxPack
 /// packet far from the refused PSN belongs to another connection, whose requester would not
 /// understand the NAK: it gets UNEXP_EVENT. A probe has no PSN and, without a tag, could be of
 /// either: it gets both.
-MRC_DECL void Responder::answer_in_error(Time now, QueuePairState& qp, const wire::RxPacket& packet,
-                                         Psn psn) noexcept {
+void Responder::answer_in_error(Time now, QueuePairState& qp, const wire::RxPacket& packet,
+                                Psn psn) noexcept {
   if (!may_answer_again(now, qp)) return;
   constexpr auto kFar = static_cast<std::int32_t>(kMaxMpr * kMprUnit);
   // Without bytes it is a packet that its port has settled only now.
@@ -412,7 +411,7 @@ MRC_DECL void Responder::answer_in_error(Time now, QueuePairState& qp, const wir
 /// A trimmed packet has no iCRC, so it can be forged more easily than others. As many are answered
 /// as the window has packets, which a sender can lose at once; then twice as many as arrive whole,
 /// and some per round trip. A sender whose packets are trimmed more often than that is slower soon.
-MRC_DECL bool Responder::may_report_trim(Time now, QueuePairState& qp) noexcept {
+bool Responder::may_report_trim(Time now, QueuePairState& qp) noexcept {
   ResponderState& rx = qp.rx;
   const Duration rtt = std::max(qp.peer->congestion.base_rtt(), detail::kLimitPeriod);
   const auto trips = static_cast<std::uint64_t>((now - rx.trim_credit_time) / rtt);
@@ -428,7 +427,7 @@ MRC_DECL bool Responder::may_report_trim(Time now, QueuePairState& qp) noexcept 
   return true;
 }
 
-MRC_DECL void Responder::on_trimmed(Time now, const wire::RxPacket& packet) noexcept {
+void Responder::on_trimmed(Time now, const wire::RxPacket& packet) noexcept {
   DropStats& drops = ctx_.stats.drops;
   ++ctx_.stats.rx_trimmed;
   wire::TrimmedView t;
@@ -461,8 +460,7 @@ MRC_DECL void Responder::on_trimmed(Time now, const wire::RxPacket& packet) noex
 /// The answer has all state (mrc-1.0 §5), with the newest Transport ACK in case it was lost. A
 /// probe that is not answered yet when the next one comes is not answered at all, and there are so
 /// many answers per round trip; a requester sends one.
-MRC_DECL void Responder::on_probe(Time now, QueuePairState& qp,
-                                  const wire::RxPacket& packet) noexcept {
+void Responder::on_probe(Time now, QueuePairState& qp, const wire::RxPacket& packet) noexcept {
   const auto& p = wire::view_as<wire::ProbePacket>(packet.bytes);
   const auto received = static_cast<std::uint32_t>(qp.rx.rx_packets);
   if (std::exchange(qp.rx.received_at_probe, received) == received) qp.peer->reverse.on_repeated();

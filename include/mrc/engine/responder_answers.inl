@@ -8,8 +8,8 @@ namespace mrc::inline v0_1::engine {
 
 /// Queues a SACK for a data packet (mrc-1.0 §2.6). A SACK is written when it is sent; once enough
 /// are queued to cover the receive window, the newest one is updated instead.
-MRC_DECL void Responder::queue_sack(QueuePairState& qp, const wire::RxPacket& packet, Psn psn,
-                                    std::uint16_t timestamp) noexcept {
+void Responder::queue_sack(QueuePairState& qp, const wire::RxPacket& packet, Psn psn,
+                           std::uint16_t timestamp) noexcept {
   ResponderState& rx = qp.rx;
   const auto mark = packet.ecn == Ecn::ce ? wire::SackMark::skip_once : wire::SackMark::none;
   rx.since_sack = 0;
@@ -37,16 +37,15 @@ MRC_DECL void Responder::queue_sack(QueuePairState& qp, const wire::RxPacket& pa
 }
 
 /// Limits the answers to packets that a requester could send without end to one per round trip.
-MRC_DECL bool Responder::may_answer_again(Time now, QueuePairState& qp) noexcept {
+bool Responder::may_answer_again(Time now, QueuePairState& qp) noexcept {
   Time& last = qp.rx.last_limited;
   if (last != Time::min() && now - last < qp.peer->congestion.base_rtt()) return false;
   last = now;
   return true;
 }
 
-MRC_DECL void Responder::queue_nack(Time now, QueuePairState& qp, const wire::RxPacket& packet,
-                                    Psn psn, std::uint16_t timestamp,
-                                    wire::NackReason reason) noexcept {
+void Responder::queue_nack(Time now, QueuePairState& qp, const wire::RxPacket& packet, Psn psn,
+                           std::uint16_t timestamp, wire::NackReason reason) noexcept {
   if (reason == wire::NackReason::psn_oor_window && !may_answer_again(now, qp)) return;  // [C-6]
   ControlItem item;
   item.kind = ControlItem::Kind::nack;
@@ -59,8 +58,8 @@ MRC_DECL void Responder::queue_nack(Time now, QueuePairState& qp, const wire::Rx
   ctx_.queue_control(item);
 }
 
-MRC_DECL void Responder::write_answer(const ControlItem& item, QueuePairState& qp,
-                                      wire::TxPacket& packet) noexcept {
+void Responder::write_answer(const ControlItem& item, QueuePairState& qp,
+                             wire::TxPacket& packet) noexcept {
   switch (item.kind) {
     case ControlItem::Kind::sack:
     case ControlItem::Kind::probe_sack:
@@ -74,15 +73,15 @@ MRC_DECL void Responder::write_answer(const ControlItem& item, QueuePairState& q
 
 /// Only a queue pair that holds back message ends is asked for less because room for them runs
 /// short: fewer packets under way leave fewer messages with a gap in front.
-MRC_DECL std::uint8_t Responder::announced_mpr(const ResponderState& rx) const noexcept {
+std::uint8_t Responder::announced_mpr(const ResponderState& rx) const noexcept {
   const bool defers = rx.deferred.head != DeferredStores::kNone;
   const std::size_t all = ctx_.deferred.capacity();
   return ctx_.pressure.mpr(rx.mpr, defers ? ctx_.deferred.free() : all, all);
 }
 
 /// A SACK of the responder's present state (mrc-1.0 §1.7, §2.7).
-MRC_DECL void Responder::write_sack(const ControlItem& item, QueuePairState& qp,
-                                    wire::TxPacket& packet) noexcept {
+void Responder::write_sack(const ControlItem& item, QueuePairState& qp,
+                           wire::TxPacket& packet) noexcept {
   ResponderState& rx = qp.rx;
   const Psn cack = rx.window.cack();
   const reliability::SackRange range = rx.window.next_sack();
@@ -111,8 +110,8 @@ MRC_DECL void Responder::write_sack(const ControlItem& item, QueuePairState& qp,
   p.cc.set_rcvd_bytes(static_cast<std::uint32_t>((rx.rcvd_bytes + 255) / 256));
 }
 
-MRC_DECL void Responder::write_nack(const ControlItem& item, QueuePairState& qp,
-                                    wire::TxPacket& packet) noexcept {
+void Responder::write_nack(const ControlItem& item, QueuePairState& qp,
+                           wire::TxPacket& packet) noexcept {
   auto& p = make_header<wire::NackPacket>(
       packet, wire::Bth::make(wire::Opcode::nack, qp.remote.qpn, item.psn));
   p.neth.set_reason(item.reason);
@@ -126,8 +125,8 @@ MRC_DECL void Responder::write_nack(const ControlItem& item, QueuePairState& qp,
 }
 
 /// A Transport ACK of the newest finished message, or a NAK.
-MRC_DECL void Responder::write_ack(const ControlItem& item, QueuePairState& qp,
-                                   wire::TxPacket& packet) noexcept {
+void Responder::write_ack(const ControlItem& item, QueuePairState& qp,
+                          wire::TxPacket& packet) noexcept {
   const bool ack = item.kind == ControlItem::Kind::ack;
   const FinishedMessage& newest = qp.rx.finished;
   auto& p = make_header<wire::AckPacket>(

@@ -84,10 +84,9 @@ template <class Sges>
 }  // namespace detail
 
 /// A data packet that is no write.
-MRC_DECL Responder::Fate Responder::take_operation(Time now, QueuePairState& qp,
-                                                   const wire::RxPacket& packet,
-                                                   const wire::WriteView& w,
-                                                   std::size_t length) noexcept {
+Responder::Fate Responder::take_operation(Time now, QueuePairState& qp,
+                                          const wire::RxPacket& packet, const wire::WriteView& w,
+                                          std::size_t length) noexcept {
   const wire::Opcode opcode = w.bth->opcode();
   if (!qp.rc) {  // not agreed on: no opcode of MRC (mrc-1.0 §2.13)
     ++ctx_.stats.drops.malformed;
@@ -102,9 +101,9 @@ MRC_DECL Responder::Fate Responder::take_operation(Time now, QueuePairState& qp,
 
 /// A request that is not allowed takes its turn: the packet is dropped, and comes again, until
 /// everything before it is executed and answered. So what was posted before it succeeds.
-MRC_DECL Responder::Fate Responder::refuse_in_turn(Time now, QueuePairState& qp,
-                                                   const wire::RxPacket& packet, Psn psn,
-                                                   QpErrorCause cause) noexcept {
+Responder::Fate Responder::refuse_in_turn(Time now, QueuePairState& qp,
+                                          const wire::RxPacket& packet, Psn psn,
+                                          QpErrorCause cause) noexcept {
   const Psn cack = qp.rx.window.cack();
   const bool turn = psn == cack + 1 && (!qp.rc || qp.rc_state->all_answered(cack));
   if (!qp.rc || turn) refuse(now, qp, packet, psn, cause);
@@ -115,7 +114,7 @@ MRC_DECL Responder::Fate Responder::refuse_in_turn(Time now, QueuePairState& qp,
 
 /// Is there a receive for the message `ahead` numbers after the next one? Takes receives from the
 /// shared queue if need be: all messages up to that one have been sent, each in a packet at least.
-MRC_DECL bool Responder::has_receive(QueuePairState& qp, std::uint32_t ahead) noexcept {
+bool Responder::has_receive(QueuePairState& qp, std::uint32_t ahead) noexcept {
   ReceiveQueue& own = qp.rx.receives;
   if (own.size() > ahead) return true;
   SharedReceiveQueue* const srq = qp.init.srq ? ctx_.objects.srq(*qp.init.srq) : nullptr;
@@ -129,9 +128,8 @@ MRC_DECL bool Responder::has_receive(QueuePairState& qp, std::uint32_t ahead) no
 }
 
 /// No receive is posted: the message waits (RNR).
-MRC_DECL Responder::Fate Responder::ask_to_wait(Time now, QueuePairState& qp,
-                                                const wire::RxPacket& packet,
-                                                const wire::WriteView& w) noexcept {
+Responder::Fate Responder::ask_to_wait(Time now, QueuePairState& qp, const wire::RxPacket& packet,
+                                       const wire::WriteView& w) noexcept {
   queue_nack(now, qp, packet, w.bth->psn(), detail::timestamp_in(w),
              wire::NackReason::receiver_not_ready);
   ++qp.stats.receiver_not_ready;
@@ -140,18 +138,16 @@ MRC_DECL Responder::Fate Responder::ask_to_wait(Time now, QueuePairState& qp,
 
 /// There is no room to hold the end of its message back: the packet is to come again. Room comes
 /// back when the gap before it is filled; the SACK shows the gap.
-MRC_DECL Responder::Fate Responder::ask_to_repeat(Time now, QueuePairState& qp,
-                                                  const wire::RxPacket& packet,
-                                                  const wire::WriteView& w) noexcept {
+Responder::Fate Responder::ask_to_repeat(Time now, QueuePairState& qp, const wire::RxPacket& packet,
+                                         const wire::WriteView& w) noexcept {
   const Psn psn = w.bth->psn();
   queue_nack(now, qp, packet, psn, detail::timestamp_in(w), wire::NackReason::no_resource);
   queue_sack(qp, packet, psn, detail::timestamp_in(w));
   return Fate::drop;
 }
 
-MRC_DECL Responder::Fate Responder::take_send(Time now, QueuePairState& qp,
-                                              const wire::RxPacket& packet,
-                                              const wire::WriteView& w) noexcept {
+Responder::Fate Responder::take_send(Time now, QueuePairState& qp, const wire::RxPacket& packet,
+                                     const wire::WriteView& w) noexcept {
   using reliability::WimmTable;
   ResponderState& rx = qp.rx;
   const Psn psn = w.bth->psn();
@@ -208,8 +204,8 @@ MRC_DECL Responder::Fate Responder::take_send(Time now, QueuePairState& qp,
 // ---------------------------------------------------------------------------- READ and atomics
 
 /// May this request be executed? `payload`: bytes that it carries.
-MRC_DECL QpErrorCause Responder::check_request(const QueuePairState& qp, const PeerRequest& r,
-                                               std::size_t payload) noexcept {
+QpErrorCause Responder::check_request(const QueuePairState& qp, const PeerRequest& r,
+                                      std::size_t payload) noexcept {
   const MemoryEntry* region = nullptr;
   if (!wire::is_atomic(r.opcode)) {
     if (payload != 0 || r.length > kMaxMessage) return QpErrorCause::bad_request;
@@ -225,9 +221,8 @@ MRC_DECL QpErrorCause Responder::check_request(const QueuePairState& qp, const P
                                                    Access::remote_atomic, &region));
 }
 
-MRC_DECL Responder::Fate Responder::take_request(Time now, QueuePairState& qp,
-                                                 const wire::RxPacket& packet,
-                                                 const wire::WriteView& w) noexcept {
+Responder::Fate Responder::take_request(Time now, QueuePairState& qp, const wire::RxPacket& packet,
+                                        const wire::WriteView& w) noexcept {
   RcState& rc = *qp.rc_state;
   const Psn psn = w.bth->psn();
   const RequestNumber number{w.meth->rqmsn.value()};
@@ -247,8 +242,8 @@ MRC_DECL Responder::Fate Responder::take_request(Time now, QueuePairState& qp,
 }
 
 /// Queues the response to a request that is executed now.
-MRC_DECL void Responder::respond(QueuePairState& qp, const PeerRequest& request,
-                                 RequestNumber number) noexcept {
+void Responder::respond(QueuePairState& qp, const PeerRequest& request,
+                        RequestNumber number) noexcept {
   SendWqe& w = qp.rc_state->responses.post();
   w.rqmsn = static_cast<std::uint16_t>(number.value());
   w.length = request.length;
@@ -268,7 +263,7 @@ MRC_DECL void Responder::respond(QueuePairState& qp, const PeerRequest& request,
   ++ctx_.memory.find(request.rkey)->uses;
 }
 
-MRC_DECL bool Responder::execute(Time now, QueuePairState& qp, Plane plane) noexcept {
+bool Responder::execute(Time now, QueuePairState& qp, Plane plane) noexcept {
   RcState& rc = *qp.rc_state;
   const PeerRequest* request = rc.requests.ready(qp.rx.window.cack());
   if (request == nullptr) return true;
@@ -292,7 +287,7 @@ MRC_DECL bool Responder::execute(Time now, QueuePairState& qp, Plane plane) noex
   return true;
 }
 
-MRC_DECL void Responder::resume(Time now, QueuePairState& qp, Plane plane) noexcept {
+void Responder::resume(Time now, QueuePairState& qp, Plane plane) noexcept {
   if (!execute(now, qp, plane)) return;
   const QpErrorCause c = deliver(qp);
   if (c == QpErrorCause::none) {
@@ -307,9 +302,8 @@ MRC_DECL void Responder::resume(Time now, QueuePairState& qp, Plane plane) noexc
 
 // ------------------------------------------------------------------------------------ responses
 
-MRC_DECL Responder::Fate Responder::take_response(Time now, QueuePairState& qp,
-                                                  const wire::RxPacket& packet,
-                                                  const wire::WriteView& w) noexcept {
+Responder::Fate Responder::take_response(Time now, QueuePairState& qp, const wire::RxPacket& packet,
+                                         const wire::WriteView& w) noexcept {
   RcState& rc = *qp.rc_state;
   const Psn psn = w.bth->psn();
   const RequestNumber number{w.meth->rqmsn.value()};
@@ -339,7 +333,7 @@ MRC_DECL Responder::Fate Responder::take_response(Time now, QueuePairState& qp,
 }
 
 /// The response to the oldest READ or atomic is whole: writes what was held back of it.
-MRC_DECL void Responder::write_held(QueuePairState& qp) noexcept {
+void Responder::write_held(QueuePairState& qp) noexcept {
   const ReadTable& reads = qp.rc_state->reads;
   const Bytes end = reads.held();
   SendWqe& request = qp.tx.queue.at(reads.position(reads.oldest()));
@@ -349,7 +343,7 @@ MRC_DECL void Responder::write_held(QueuePairState& qp) noexcept {
 
 /// A packet was accepted: requests of the peer whose turn has come are executed, own ones whose
 /// responses are whole complete. False if the queue pair failed.
-MRC_DECL bool Responder::finish_operations(Time now, QueuePairState& qp, Plane plane) noexcept {
+bool Responder::finish_operations(Time now, QueuePairState& qp, Plane plane) noexcept {
   RcState& rc = *qp.rc_state;
   while (rc.reads.answered()) {
     write_held(qp);

@@ -8,8 +8,7 @@
 
 namespace mrc::inline v0_1::engine {
 
-MRC_DECL void Scheduler::poll_transmit(Time now, PlaneMask free_planes,
-                                       wire::TxBurst& burst) noexcept {
+void Scheduler::poll_transmit(Time now, PlaneMask free_planes, wire::TxBurst& burst) noexcept {
   datagrams_.settle();
   if ((free_planes & ~last_free_) != 0) {  // a port has room again
     ctx_.ready.wake_all();
@@ -80,8 +79,8 @@ MRC_DECL void Scheduler::poll_transmit(Time now, PlaneMask free_planes,
 
 /// Up to EngineOptions::burst packets of one queue pair, but no more bytes than burst_bytes: lost
 /// ones first, new ones then on one path. `sent`: it has more to send.
-MRC_DECL SendStatus Scheduler::serve_burst(Time now, Peer& peer, QueuePairState& qp,
-                                           PlaneMask free_planes, wire::TxBurst& burst) noexcept {
+SendStatus Scheduler::serve_burst(Time now, Peer& peer, QueuePairState& qp, PlaneMask free_planes,
+                                  wire::TxBurst& burst) noexcept {
   RequesterState& tx = qp.tx;
   if (now < tx.paused_until) return SendStatus::idle;  // its timer ends the pause
   if (tx.window_exempt && tx.window.empty() && peer.answered > peer.exempted)

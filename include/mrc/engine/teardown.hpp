@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <optional>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/engine/context.hpp"
 
 namespace mrc::inline v0_1::engine {
@@ -59,7 +58,3 @@ class Teardown {
 };
 
 }  // namespace mrc::inline v0_1::engine
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/engine/teardown.inl"
-#endif

@@ -9,7 +9,7 @@
 namespace mrc::inline v0_1::engine {
 
 /// Removes a queue pair's packets from the accounts that it shares with other queue pairs.
-MRC_DECL void Teardown::stop_sending(QueuePairState& qp) noexcept {
+void Teardown::stop_sending(QueuePairState& qp) noexcept {
   ctx_.timers.cancel(qp);
   ReadyQueue::remove(qp);
   qp.review_hook.unlink();
@@ -30,8 +30,8 @@ MRC_DECL void Teardown::stop_sending(QueuePairState& qp) noexcept {
   ctx_.ready.wake_starved();
 }
 
-MRC_DECL void Teardown::fail(QueuePairState& qp, QpErrorCause cause, WcStatus status,
-                             std::optional<std::uint32_t> position) noexcept {
+void Teardown::fail(QueuePairState& qp, QpErrorCause cause, WcStatus status,
+                    std::optional<std::uint32_t> position) noexcept {
   if (qp.state == QpState::err) return;
   ctx_.queue_held_ack(qp);  // before the cause of this: it is about what came before
   qp.state = QpState::err;
@@ -44,8 +44,8 @@ MRC_DECL void Teardown::fail(QueuePairState& qp, QpErrorCause cause, WcStatus st
   if (!qp.error_reported) qp.error_reported = ctx_.completions.report_error(qp.qpn);
 }
 
-MRC_DECL void Teardown::flush(QueuePairState& qp, WcStatus status,
-                              std::optional<std::uint32_t> position) noexcept {
+void Teardown::flush(QueuePairState& qp, WcStatus status,
+                     std::optional<std::uint32_t> position) noexcept {
   // If nothing was posted, what is posted later is not at fault.
   qp.tx.failed = position == qp.tx.queue.posted() ? std::nullopt : position;
   qp.tx.failed_status = status;
@@ -64,7 +64,7 @@ MRC_DECL void Teardown::flush(QueuePairState& qp, WcStatus status,
   if (qp.init.srq) ctx_.completions.report_last_wqe(qp.qpn);
 }
 
-MRC_DECL void Teardown::fail_overrun_queues() noexcept {
+void Teardown::fail_overrun_queues() noexcept {
   const auto overrun = [this](CqId cq) { return ctx_.completions.find(cq)->overrun(); };
   while (ctx_.completions.take_overrun()) {
     ctx_.objects.for_each_qp([&](QueuePairState& qp) {
@@ -80,7 +80,7 @@ MRC_DECL void Teardown::fail_overrun_queues() noexcept {
   }
 }
 
-MRC_DECL void Teardown::fail(DatagramState& qp, QpErrorCause cause) noexcept {
+void Teardown::fail(DatagramState& qp, QpErrorCause cause) noexcept {
   if (qp.state == QpState::err) return;
   qp.state = QpState::err;
   qp.cause = cause;
@@ -100,7 +100,7 @@ MRC_DECL void Teardown::fail(DatagramState& qp, QpErrorCause cause) noexcept {
   if (!qp.error_reported) qp.error_reported = ctx_.completions.report_error(qp.qpn);
 }
 
-MRC_DECL void Teardown::clear(DatagramState& qp) noexcept {
+void Teardown::clear(DatagramState& qp) noexcept {
   qp.ready_hook.unlink();
   qp.given_hook.unlink();
   ctx_.copies.forget_requests(qp.qpn);
@@ -112,7 +112,7 @@ MRC_DECL void Teardown::clear(DatagramState& qp) noexcept {
   qp.receives.free_slots();
 }
 
-MRC_DECL Errc Teardown::flush_posted(QueuePairState& qp, const SendRequest& request) noexcept {
+Errc Teardown::flush_posted(QueuePairState& qp, const SendRequest& request) noexcept {
   SendQueue& q = qp.tx.queue;
   if (q.full()) return Errc::queue_full;
   if (!request.flags.inline_data && request.sges.size() > qp.init.capacity.send_sges)
@@ -126,8 +126,8 @@ MRC_DECL Errc Teardown::flush_posted(QueuePairState& qp, const SendRequest& requ
   return Errc::ok;
 }
 
-MRC_DECL Errc Teardown::flush_posted(DatagramState& qp, const DatagramRequest& request,
-                                     DestinationId to) noexcept {
+Errc Teardown::flush_posted(DatagramState& qp, const DatagramRequest& request,
+                            DestinationId to) noexcept {
   if (qp.queue.full()) return Errc::queue_full;
   if (!request.flags.inline_data && request.sges.size() > qp.init.capacity.send_sges)
     return Errc::too_many_sges;
@@ -140,8 +140,8 @@ MRC_DECL Errc Teardown::flush_posted(DatagramState& qp, const DatagramRequest& r
   return Errc::ok;
 }
 
-MRC_DECL Errc Teardown::flush_posted(Qpn qpn, ReceiveQueue& receives, CqId cq,
-                                     const ReceiveRequest& request) noexcept {
+Errc Teardown::flush_posted(Qpn qpn, ReceiveQueue& receives, CqId cq,
+                            const ReceiveRequest& request) noexcept {
   if (receives.full()) return Errc::queue_full;
   if (request.sges.size() > receives.sge_limit()) return Errc::too_many_sges;
   Completion c;
@@ -156,7 +156,7 @@ MRC_DECL Errc Teardown::flush_posted(Qpn qpn, ReceiveQueue& receives, CqId cq,
 }
 
 /// What was sent is unsent again.
-MRC_DECL void Teardown::leave_peer(QueuePairState& qp) noexcept {
+void Teardown::leave_peer(QueuePairState& qp) noexcept {
   if (qp.peer == nullptr) return;
   stop_sending(qp);
   ctx_.deferred.drop(qp.rx.deferred);
@@ -164,7 +164,7 @@ MRC_DECL void Teardown::leave_peer(QueuePairState& qp) noexcept {
   disconnect(qp);
 }
 
-MRC_DECL void Teardown::doubt_peer(QueuePairState& qp) noexcept {
+void Teardown::doubt_peer(QueuePairState& qp) noexcept {
   leave_peer(qp);
   RequesterState& tx = qp.tx;
   tx.queue.unsend();
@@ -173,7 +173,7 @@ MRC_DECL void Teardown::doubt_peer(QueuePairState& qp) noexcept {
   tx.fixed_range = tx.range = 0;  // nothing is sent
 }
 
-MRC_DECL void Teardown::disconnect(QueuePairState& qp) noexcept {
+void Teardown::disconnect(QueuePairState& qp) noexcept {
   qp.tagged_hook.unlink();
   if (--qp.peer->queue_pairs == 0) {
     ctx_.timers.cancel(*qp.peer);
@@ -182,7 +182,7 @@ MRC_DECL void Teardown::disconnect(QueuePairState& qp) noexcept {
   qp.peer = nullptr;
 }
 
-MRC_DECL void Teardown::discard_receives(QueuePairState& qp) noexcept {
+void Teardown::discard_receives(QueuePairState& qp) noexcept {
   if (qp.init.srq)  // what it has taken, and not used, serves the others
     if (SharedReceiveQueue* srq = ctx_.objects.srq(*qp.init.srq))
       while (!qp.rx.receives.empty()) {
@@ -194,7 +194,7 @@ MRC_DECL void Teardown::discard_receives(QueuePairState& qp) noexcept {
   ctx_.deferred.drop(qp.rx.deferred);
 }
 
-MRC_DECL void Teardown::detach(QueuePairState& qp) noexcept {
+void Teardown::detach(QueuePairState& qp) noexcept {
   stop_sending(qp);
   qp.active = false;
   const auto clear = [this](SendQueue& q) {

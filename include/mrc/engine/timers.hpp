@@ -4,7 +4,6 @@
 #include <chrono>
 #include <utility>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/timing_wheel.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/peer.hpp"
@@ -99,7 +98,3 @@ class Timers {
 };
 
 }  // namespace mrc::inline v0_1::engine
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/engine/timers.inl"
-#endif

@@ -15,7 +15,7 @@ inline constexpr std::uint8_t kMaxProbes = 5;
 
 }  // namespace detail
 
-MRC_DECL Duration Timers::round_trip(const QueuePairState& qp) noexcept {
+Duration Timers::round_trip(const QueuePairState& qp) noexcept {
   const cc::Controller& c = qp.peer->congestion;
   return std::max(c.base_rtt() + c.target_qdelay(), qp.tx.rtt.bound());
 }
@@ -23,24 +23,24 @@ MRC_DECL Duration Timers::round_trip(const QueuePairState& qp) noexcept {
 /// The probe was sent a usual round trip after the packet, and has arrived: a packet that is only
 /// late would be on a path that takes so much longer. If the answer has taken longer than usual,
 /// that of the packet may.
-MRC_DECL Duration Timers::probed_age(const QueuePairState& qp) noexcept {
+Duration Timers::probed_age(const QueuePairState& qp) noexcept {
   const cc::Controller& c = qp.peer->congestion;
   const reliability::RttEstimator& rtt = qp.tx.rtt;
   return std::max({c.base_rtt() + c.target_qdelay(), rtt.usual(), rtt.recent()});
 }
 
-MRC_DECL bool Timers::awaits_peer(const QueuePairState& qp) noexcept {
+bool Timers::awaits_peer(const QueuePairState& qp) noexcept {
   const RequesterState& tx = qp.tx;
   if (qp.peer == nullptr) return false;  // it is not known yet
   return !tx.window.empty() || awaits_answer(qp) ||
          (qp.backlog() && qp.peer->paths.usable_planes() == 0);
 }
 
-MRC_DECL Duration Timers::timeout_floor(const QueuePairState& qp) noexcept {
+Duration Timers::timeout_floor(const QueuePairState& qp) noexcept {
   return std::max(2 * qp.peer->congestion.base_rtt(), qp.tx.rtt.bound());
 }
 
-MRC_DECL Time Timers::retransmission_deadline(const QueuePairState& qp) const noexcept {
+Time Timers::retransmission_deadline(const QueuePairState& qp) const noexcept {
   // Who waits for a receive at the peer does not wait for the peer.
   const bool waits = qp.rc && qp.rc_state->receiver.waiting && qp.rc_state->receiver.oldest;
   const Time start =
@@ -49,7 +49,7 @@ MRC_DECL Time Timers::retransmission_deadline(const QueuePairState& qp) const no
   return start + qp.tx.retries.timeout(timeout_floor(qp)) + qp.tx.patience + stalled;
 }
 
-MRC_DECL Time Timers::probe_deadline(const QueuePairState& qp) noexcept {
+Time Timers::probe_deadline(const QueuePairState& qp) noexcept {
   const RequesterState& tx = qp.tx;
   const bool silent = tx.window.outstanding() > 0 || awaits_answer(qp);
   if (tx.probes >= detail::kMaxProbes || !silent) return kNever;
@@ -62,7 +62,7 @@ MRC_DECL Time Timers::probe_deadline(const QueuePairState& qp) noexcept {
   return std::max(tx.last_sent + tx.patience, tx.probe_sent) + wait;
 }
 
-MRC_DECL void Timers::arm(QueuePairState& qp, Time now) noexcept {
+void Timers::arm(QueuePairState& qp, Time now) noexcept {
   const RequesterState& tx = qp.tx;
   Time due = qp.rx.ack_by;
   if (!awaits_peer(qp)) {
@@ -80,7 +80,7 @@ MRC_DECL void Timers::arm(QueuePairState& qp, Time now) noexcept {
   wheel_.schedule(qp, due);
 }
 
-MRC_DECL void Timers::arm(Peer& peer) noexcept {
+void Timers::arm(Peer& peer) noexcept {
   Time due = std::min({peer.paths.next_probe(), peer.reverse.next_probe(), peer.trials.next_probe(),
                        peer.sizes.next_probe()});
   if (peer.held_probe != kNever && peer.ready.empty()) due = std::max(due, peer.held_probe);

@@ -69,7 +69,3 @@ struct ConnectionInfo {
 [[nodiscard]] MRC_API std::string to_string(const ConnectionInfo& info);
 
 }  // namespace mrc::inline v0_1
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/exchange/connection_info.inl"
-#endif

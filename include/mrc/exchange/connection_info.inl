@@ -48,14 +48,14 @@ inline constexpr std::uint8_t kMaxRdAtomic = 128;
 inline constexpr std::size_t kMaxPortData = 1024;
 
 /// True for an address to send to: neither unspecified nor multicast, IPv4 or IPv6.
-[[nodiscard]] MRC_SETUP bool is_unicast(const port::IpAddress& ip) noexcept {
+[[nodiscard]] bool is_unicast(const port::IpAddress& ip) noexcept {
   if (port::is_unspecified(ip)) return false;
   return port::is_v4(ip) ? ip[12] != 0 && ip[12] < 224 : ip[0] != 0xFF;
 }
 
 /// The rule that `info` breaks, in words, or nullptr. encode() and decode_connection_info() apply
 /// the same rules, so whatever one side encodes the other accepts.
-[[nodiscard]] MRC_SETUP const char* info_fault(const ConnectionInfo& info) noexcept {
+[[nodiscard]] const char* info_fault(const ConnectionInfo& info) noexcept {
   if (value(info.qpn) < kFirstUserQpn || value(info.qpn) > 0xFFFFFF)
     return "QPN is reserved or over 24 bits";
   if (!is_mtu(info.mtu)) return "MTU is not a multiple of 128 from 256 to 32768";
@@ -80,7 +80,7 @@ inline constexpr std::size_t kMaxPortData = 1024;
 }
 
 /// Checks length, magic, version and checksum; the order makes the message name the first cause.
-MRC_SETUP void check_envelope(Bytes blob) {
+void check_envelope(Bytes blob) {
   if (blob.size() < kInfoHead + kInfoTrailer)
     bad_info("only " + std::to_string(blob.size()) + " bytes, at least " +
              std::to_string(kInfoHead + kInfoTrailer) + " expected");
@@ -212,7 +212,7 @@ class InfoItems {
 
 }  // namespace detail
 
-MRC_SETUP std::vector<std::uint8_t> encode(const ConnectionInfo& info) {
+std::vector<std::uint8_t> encode(const ConnectionInfo& info) {
   using detail::InfoItem;
   if (const char* fault = detail::info_fault(info))
     throw Error(Errc::invalid_argument, std::string("connection data: ") + fault);
@@ -249,7 +249,7 @@ MRC_SETUP std::vector<std::uint8_t> encode(const ConnectionInfo& info) {
   return blob;
 }
 
-MRC_SETUP ConnectionInfo decode_connection_info(Bytes blob) {
+ConnectionInfo decode_connection_info(Bytes blob) {
   detail::check_envelope(blob);
   ByteReader reader(
       blob.subspan(detail::kInfoHead, blob.size() - detail::kInfoHead - detail::kInfoTrailer));
@@ -264,7 +264,7 @@ MRC_SETUP ConnectionInfo decode_connection_info(Bytes blob) {
   return items.finish();
 }
 
-MRC_SETUP std::string to_string(const ConnectionInfo& info) {
+std::string to_string(const ConnectionInfo& info) {
   char head[160];
   std::snprintf(head, sizeof head, "device %016llx slot %u qpn 0x%06x psn 0x%06x mtu %u mpr %u",
                 static_cast<unsigned long long>(info.device_guid), info.slot, value(info.qpn),

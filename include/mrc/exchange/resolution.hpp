@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/random.hpp"
 #include "mrc/core/siphash.hpp"
 #include "mrc/core/types.hpp"
@@ -247,7 +246,3 @@ class Resolution {
 };
 
 }  // namespace mrc::inline v0_1
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/exchange/resolution.inl"
-#endif

@@ -26,39 +26,38 @@ inline constexpr Duration kResolutionInterval = std::chrono::microseconds(100);
 inline constexpr unsigned kWaysAtOnce = 3;
 
 /// Is the GID an address of the device that has said this from another one?
-[[nodiscard]] MRC_SETUP bool goes_by(const ConnectionInfo& info, const port::IpAddress& from,
-                                     const port::IpAddress& gid) noexcept {
+[[nodiscard]] bool goes_by(const ConnectionInfo& info, const port::IpAddress& from,
+                           const port::IpAddress& gid) noexcept {
   return from == gid || std::any_of(info.planes.begin(), info.planes.end(),
                                     [&](const port::PeerAddress& p) { return p.ip == gid; });
 }
 
 /// Takes over the fixed part; the caller has checked the size.
-[[nodiscard]] MRC_SETUP wire::ResolutionPacket read_resolution(Bytes bytes) noexcept {
+[[nodiscard]] wire::ResolutionPacket read_resolution(Bytes bytes) noexcept {
   wire::ResolutionPacket packet;
   std::memcpy(&packet, bytes.data(), sizeof packet);
   return packet;
 }
-MRC_SETUP void write_resolution(ResolutionMessage& message,
-                                const wire::ResolutionPacket& packet) noexcept {
+void write_resolution(ResolutionMessage& message, const wire::ResolutionPacket& packet) noexcept {
   std::memcpy(message.bytes.data(), &packet, sizeof packet);
 }
 
 }  // namespace detail
 
-MRC_SETUP void ResolutionMessage::set_sender(const port::PeerAddress& address) noexcept {
+void ResolutionMessage::set_sender(const port::PeerAddress& address) noexcept {
   auto packet = detail::read_resolution(Bytes(bytes));
   packet.header.address = address.ip;
   packet.header.udp_port = address.udp_port;
   detail::write_resolution(*this, packet);
 }
 
-MRC_SETUP port::IpAddress ResolutionMessage::sender() const noexcept {
+port::IpAddress ResolutionMessage::sender() const noexcept {
   return detail::read_resolution(Bytes(bytes)).header.address;
 }
 
 // ----------------------------------------------------------------------------------- asking
 
-MRC_SETUP void Resolution::start(Time now, Qpn qpn, const Destination& destination) {
+void Resolution::start(Time now, Qpn qpn, const Destination& destination) {
   stop(qpn);
   Asked asked;
   asked.qpn = qpn;
@@ -73,13 +72,13 @@ MRC_SETUP void Resolution::start(Time now, Qpn qpn, const Destination& destinati
   if (due(asked) == now) send(now, asked_.back());
 }
 
-MRC_SETUP void Resolution::stop(Qpn qpn) noexcept {
+void Resolution::stop(Qpn qpn) noexcept {
   const auto at = std::find_if(asked_.begin(), asked_.end(),
                                [qpn](const Asked& asked) { return asked.qpn == qpn; });
   if (at != asked_.end()) forget(at);
 }
 
-MRC_SETUP std::list<Resolution::Asked>::iterator Resolution::forget(
+std::list<Resolution::Asked>::iterator Resolution::forget(
     std::list<Asked>::iterator asked) noexcept {
   close(*asked);
   if (--asked->device->asked == 0)
@@ -88,19 +87,19 @@ MRC_SETUP std::list<Resolution::Asked>::iterator Resolution::forget(
 }
 
 /// No message about it is under way any more: another one has its turn.
-MRC_SETUP void Resolution::close(Asked& asked) noexcept {
+void Resolution::close(Asked& asked) noexcept {
   if (asked.open) --asked.device->open;
   asked.open = false;
 }
 
 /// When to send again; kNever while others have their turn.
-MRC_SETUP Time Resolution::due(const Asked& asked) const noexcept {
+Time Resolution::due(const Asked& asked) const noexcept {
   const bool turn = asked.open || asked.slow || asked.device->open < asked.device->at_once;
   return turn ? asked.next : kNever;
 }
 
 /// A number that nobody can guess who does not know the key. Never 0.
-MRC_SETUP std::uint64_t Resolution::secret(std::uint64_t number) const noexcept {
+std::uint64_t Resolution::secret(std::uint64_t number) const noexcept {
   std::array<std::uint8_t, 9> input{'n'};
   for (unsigned i = 0; i < 8; ++i) input[i + 1] = static_cast<std::uint8_t>(number >> (8 * i));
   return siphash(options_.key, input) | 1;
@@ -108,8 +107,8 @@ MRC_SETUP std::uint64_t Resolution::secret(std::uint64_t number) const noexcept 
 
 /// Doubles with each try up to `longest`, but heeds how many ask, and how long answers take. Up to
 /// a quarter more, so that many that began together do not stay together.
-MRC_SETUP Duration Resolution::retry_wait(const Asked& asked, Duration first, unsigned tries,
-                                          Duration longest) noexcept {
+Duration Resolution::retry_wait(const Asked& asked, Duration first, unsigned tries,
+                                Duration longest) noexcept {
   const Duration usual = std::min(first * (1 << std::min(tries, 16u)), longest);
   const Duration wait = std::max<Duration>(
       {usual, detail::kResolutionInterval * asked_.size(), 2 * asked.device->delay});
@@ -117,7 +116,7 @@ MRC_SETUP Duration Resolution::retry_wait(const Asked& asked, Duration first, un
 }
 
 /// A hello, or the offer if there is a challenge. Due again after a while.
-MRC_SETUP void Resolution::send(Time now, Asked& asked) {
+void Resolution::send(Time now, Asked& asked) {
   close(asked);
   asked.slow = asked.silent || now - asked.silent_since >= options_.patience;
   const Duration first = asked.slow ? options_.slow_retry : options_.first_retry;
@@ -151,8 +150,7 @@ MRC_SETUP void Resolution::send(Time now, Asked& asked) {
   message.size = wire::kLongResolution;
 }
 
-MRC_SETUP void Resolution::write_hello(ResolutionMessage& message, std::uint64_t nonce, Qpn own,
-                                       Qpn qpn) {
+void Resolution::write_hello(ResolutionMessage& message, std::uint64_t nonce, Qpn own, Qpn qpn) {
   message.bytes = {};
   wire::ResolutionPacket packet{};
   packet.bth = wire::Bth::make(wire::Opcode::resolution, qpn, Psn{});
@@ -166,8 +164,8 @@ MRC_SETUP void Resolution::write_hello(ResolutionMessage& message, std::uint64_t
   message.size = wire::kShortResolution;
 }
 
-MRC_SETUP void Resolution::ask(Plane plane, const port::PeerAddress& to, std::uint64_t question,
-                               Qpn qpn, Qpn own) {
+void Resolution::ask(Plane plane, const port::PeerAddress& to, std::uint64_t question, Qpn qpn,
+                     Qpn own) {
   if (out_.size() >= detail::kResolutionBacklog) return;
   ResolutionMessage& message = out_.emplace_back();
   message.plane = plane;
@@ -178,7 +176,7 @@ MRC_SETUP void Resolution::ask(Plane plane, const port::PeerAddress& to, std::ui
 
 /// Silence says something only if there was a chance of an answer: not while a flood drowns
 /// questions here, and so perhaps there.
-MRC_SETUP bool Resolution::silent(Time now, const Asked& asked) const noexcept {
+bool Resolution::silent(Time now, const Asked& asked) const noexcept {
   const bool drowned =
       refused_at_ >= asked.silent_since && now - asked.silent_since < options_.patience;
   const Device& device = *asked.device;
@@ -186,7 +184,7 @@ MRC_SETUP bool Resolution::silent(Time now, const Asked& asked) const noexcept {
          now - std::max(asked.silent_since, device.answered_at) >= options_.silence;
 }
 
-MRC_SETUP void Resolution::on_time(Time now) {
+void Resolution::on_time(Time now) {
   for (Asked& asked : asked_)
     if (asked.next <= now) close(asked);
   for (auto at = asked_.begin(); at != asked_.end();) {
@@ -234,13 +232,13 @@ MRC_SETUP void Resolution::on_time(Time now) {
   }
 }
 
-MRC_SETUP Time Resolution::next_deadline() const noexcept {
+Time Resolution::next_deadline() const noexcept {
   Time next = out_.empty() ? kNever : Time::min();
   for (const Asked& a : asked_) next = std::min(next, due(a));
   return next;
 }
 
-MRC_SETUP bool Resolution::poll_message(ResolutionMessage& message) {
+bool Resolution::poll_message(ResolutionMessage& message) {
   if (out_.empty()) return false;
   message = out_.front();
   out_.pop_front();
@@ -249,7 +247,7 @@ MRC_SETUP bool Resolution::poll_message(ResolutionMessage& message) {
 
 // ---------------------------------------------------------------------------------- messages
 
-MRC_SETUP void Resolution::on_message(Time now, const ResolutionMessage& message) {
+void Resolution::on_message(Time now, const ResolutionMessage& message) {
   wire::ResolutionPacket in{};
   if (message.size >= wire::kShortResolution) in = detail::read_resolution(Bytes(message.bytes));
   if (!valid(message, in)) {
@@ -270,8 +268,7 @@ MRC_SETUP void Resolution::on_message(Time now, const ResolutionMessage& message
 
 /// Is it a message of a known form, for one of the queue pairs that it names, from the address that
 /// it names?
-MRC_SETUP bool Resolution::valid(const ResolutionMessage& message,
-                                 const wire::ResolutionPacket& in) {
+bool Resolution::valid(const ResolutionMessage& message, const wire::ResolutionPacket& in) {
   using wire::ResolutionStep;
   const wire::ResolutionHeader& h = in.header;
   const auto step = static_cast<ResolutionStep>(h.step);
@@ -287,8 +284,7 @@ MRC_SETUP bool Resolution::valid(const ResolutionMessage& message,
          host_.source_of(message.plane, h.address) == message.source;
 }
 
-MRC_SETUP bool Resolution::may_answer(Time now, AnswerLimits& limits,
-                                      const wire::ResolutionPacket& in) {
+bool Resolution::may_answer(Time now, AnswerLimits& limits, const wire::ResolutionPacket& in) {
   const Qpn qpn{in.header.qpn_b.value()}, peer{in.header.qpn_a.value()};
   const Interest interest = host_.interest(qpn, peer, in.header.address);
   if (out_.size() < detail::kResolutionBacklog && limits.take(now, interest, in.header.address))
@@ -298,13 +294,13 @@ MRC_SETUP bool Resolution::may_answer(Time now, AnswerLimits& limits,
   return false;
 }
 
-MRC_SETUP std::uint64_t Resolution::epoch_of(Time now) noexcept {
+std::uint64_t Resolution::epoch_of(Time now) noexcept {
   return static_cast<std::uint64_t>(now.time_since_epoch() / detail::kResolutionEpoch);
 }
 
 /// What only this device can compute, and only who receives at that address knows.
-MRC_SETUP std::uint64_t Resolution::proof(const wire::ResolutionPacket& in, Plane plane,
-                                          std::uint64_t epoch) const noexcept {
+std::uint64_t Resolution::proof(const wire::ResolutionPacket& in, Plane plane,
+                                std::uint64_t epoch) const noexcept {
   struct {
     wire::Be64 epoch, nonce;
     wire::Be32 qpn_a, qpn_b;
@@ -324,9 +320,8 @@ MRC_SETUP std::uint64_t Resolution::proof(const wire::ResolutionPacket& in, Plan
 }
 
 /// A message back to who sent `message`.
-MRC_SETUP ResolutionMessage& Resolution::answer(const ResolutionMessage& message,
-                                                const wire::ResolutionPacket& in,
-                                                wire::ResolutionStep step) {
+ResolutionMessage& Resolution::answer(const ResolutionMessage& message,
+                                      const wire::ResolutionPacket& in, wire::ResolutionStep step) {
   ResolutionMessage& out = out_.emplace_back();
   out.plane = message.plane;
   out.attempt = static_cast<unsigned>(answers_++);
@@ -342,8 +337,7 @@ MRC_SETUP ResolutionMessage& Resolution::answer(const ResolutionMessage& message
   return out;
 }
 
-MRC_SETUP void Resolution::put_info(ResolutionMessage& message,
-                                    const std::vector<std::uint8_t>& info) {
+void Resolution::put_info(ResolutionMessage& message, const std::vector<std::uint8_t>& info) {
   // 32 planes take 700 bytes. Without the data a message says "not ready".
   if (info.size() > message.bytes.size() - sizeof(wire::ResolutionPacket)) return;
   auto packet = detail::read_resolution(Bytes(message.bytes));
@@ -354,15 +348,15 @@ MRC_SETUP void Resolution::put_info(ResolutionMessage& message,
 }
 
 /// A's first message: answered without keeping anything.
-MRC_SETUP void Resolution::on_hello(Time now, const ResolutionMessage& message,
-                                    const wire::ResolutionPacket& in) {
+void Resolution::on_hello(Time now, const ResolutionMessage& message,
+                          const wire::ResolutionPacket& in) {
   if (!may_answer(now, hellos_, in)) return;
   wire::ResolutionPacket named = in;
   named.header.nonce_b = proof(in, message.plane, epoch_of(now));
   (void)answer(message, named, wire::ResolutionStep::challenge);
 }
 
-MRC_SETUP Resolution::Asked* Resolution::find(const wire::ResolutionPacket& in) noexcept {
+Resolution::Asked* Resolution::find(const wire::ResolutionPacket& in) noexcept {
   for (Asked& a : asked_)
     if (value(a.qpn) == in.header.qpn_a && a.nonce == in.header.nonce_a &&
         value(a.destination.qpn) == in.header.qpn_b)
@@ -371,8 +365,8 @@ MRC_SETUP Resolution::Asked* Resolution::find(const wire::ResolutionPacket& in) 
 }
 
 /// B is there: what it needs to know follows at once.
-MRC_SETUP void Resolution::on_challenge(Time now, const ResolutionMessage& message,
-                                        const wire::ResolutionPacket& in) {
+void Resolution::on_challenge(Time now, const ResolutionMessage& message,
+                              const wire::ResolutionPacket& in) {
   Asked* asked = find(in);
   if (asked == nullptr) {
     ++dropped_;
@@ -388,7 +382,7 @@ MRC_SETUP void Resolution::on_challenge(Time now, const ResolutionMessage& messa
 }
 
 /// Somebody has answered who can't be another one than the device asked.
-MRC_SETUP void Resolution::note_answer(Time now, Asked& asked, const port::IpAddress& from) {
+void Resolution::note_answer(Time now, Asked& asked, const port::IpAddress& from) {
   if (!host_.surely_belongs(from, asked.destination)) return;
   note_delay(now, asked);
   if (!asked.answered) {
@@ -401,7 +395,7 @@ MRC_SETUP void Resolution::note_answer(Time now, Asked& asked, const port::IpAdd
 
 /// How long an answer took tells how long to wait for others; but not if it could not come before,
 /// say because that device was not there.
-MRC_SETUP void Resolution::note_delay(Time now, Asked& asked) const noexcept {
+void Resolution::note_delay(Time now, Asked& asked) const noexcept {
   Device& device = *asked.device;
   if (asked.asked_times > 0 && asked.asked_times < options_.tries) {
     const Duration sample = std::min<Duration>(now - asked.asked_at, options_.slow_retry / 2);
@@ -414,8 +408,8 @@ MRC_SETUP void Resolution::note_delay(Time now, Asked& asked) const noexcept {
 
 /// A's data, from the address that it names. Answered in any case: with this side's data if the
 /// queue pairs are each other's destinations.
-MRC_SETUP void Resolution::on_offer(Time now, const ResolutionMessage& message,
-                                    const wire::ResolutionPacket& in) {
+void Resolution::on_offer(Time now, const ResolutionMessage& message,
+                          const wire::ResolutionPacket& in) {
   const std::uint64_t epoch = epoch_of(now);
   const std::uint64_t proven = in.header.nonce_b;
   if (proven != proof(in, message.plane, epoch) && proven != proof(in, message.plane, epoch - 1)) {
@@ -444,8 +438,8 @@ MRC_SETUP void Resolution::on_offer(Time now, const ResolutionMessage& message,
   host_.on_resolved(now, qpn, *info, {false, message.plane, in.header.address});
 }
 
-MRC_SETUP void Resolution::on_answer(Time now, const ResolutionMessage& message,
-                                     const wire::ResolutionPacket& in) {
+void Resolution::on_answer(Time now, const ResolutionMessage& message,
+                           const wire::ResolutionPacket& in) {
   Asked* asked = find(in);
   if (asked == nullptr) {
     ++dropped_;

@@ -122,7 +122,3 @@ class MRC_API TcpListener {
                                               Duration timeout = TcpChannel::kDefaultTimeout);
 
 }  // namespace mrc::inline v0_1
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/exchange/tcp_exchange.inl"
-#endif

@@ -11,13 +11,13 @@
 
 namespace mrc::inline v0_1 {
 
-MRC_SETUP TcpChannel TcpChannel::connect(const std::string& host, std::uint16_t port,
-                                         Duration timeout, const std::atomic<bool>* cancel) {
+TcpChannel TcpChannel::connect(const std::string& host, std::uint16_t port, Duration timeout,
+                               const std::atomic<bool>* cancel) {
   return {detail::tcp_connect(host, port, {timeout, cancel}),
           "'" + host + "' port " + std::to_string(port), cancel};
 }
 
-MRC_SETUP void TcpChannel::send(Bytes message, Duration timeout) {
+void TcpChannel::send(Bytes message, Duration timeout) {
   if (message.size() > kMaxMessageBytes)
     throw Error(Errc::too_long, "message of " + std::to_string(message.size()) + " bytes to " +
                                     peer_ + "; the limit is 16 MiB");
@@ -34,11 +34,11 @@ MRC_SETUP void TcpChannel::send(Bytes message, Duration timeout) {
   }
 }
 
-MRC_SETUP void TcpChannel::send_text(std::string_view text, Duration timeout) {
+void TcpChannel::send_text(std::string_view text, Duration timeout) {
   send({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}, timeout);
 }
 
-MRC_SETUP std::vector<std::uint8_t> TcpChannel::receive(Duration timeout) {
+std::vector<std::uint8_t> TcpChannel::receive(Duration timeout) {
   const detail::TcpWait wait{timeout, cancel_};
   std::optional<std::vector<std::uint8_t>> message;
   while (!(message = try_receive()))
@@ -46,12 +46,12 @@ MRC_SETUP std::vector<std::uint8_t> TcpChannel::receive(Duration timeout) {
   return std::move(*message);
 }
 
-MRC_SETUP std::string TcpChannel::receive_text(Duration timeout) {
+std::string TcpChannel::receive_text(Duration timeout) {
   const auto bytes = receive(timeout);
   return {bytes.begin(), bytes.end()};
 }
 
-MRC_SETUP std::optional<std::vector<std::uint8_t>> TcpChannel::try_receive() {
+std::optional<std::vector<std::uint8_t>> TcpChannel::try_receive() {
   // The inbox grows as bytes arrive: the length field alone allocates nothing.
   std::array<std::uint8_t, kChunk> chunk;
   while (inbox_.size() < wanted()) {
@@ -65,11 +65,11 @@ MRC_SETUP std::optional<std::vector<std::uint8_t>> TcpChannel::try_receive() {
   return message;
 }
 
-MRC_SETUP bool TcpChannel::peer_closed() const noexcept {
+bool TcpChannel::peer_closed() const noexcept {
   return inbox_.empty() && detail::tcp_closed(socket_);
 }
 
-MRC_SETUP std::size_t TcpChannel::wanted() const {
+std::size_t TcpChannel::wanted() const {
   if (inbox_.size() < kHead) return kHead;
   const std::size_t size = ByteReader(inbox_).u32();
   if (size > limit_)
@@ -79,13 +79,13 @@ MRC_SETUP std::size_t TcpChannel::wanted() const {
   return kHead + size;
 }
 
-MRC_SETUP TcpListener::TcpListener(std::uint16_t port, const std::string& bind,
-                                   const std::atomic<bool>* cancel)
+TcpListener::TcpListener(std::uint16_t port, const std::string& bind,
+                         const std::atomic<bool>* cancel)
     : socket_(detail::tcp_listen(port, bind)),
       port_(detail::tcp_local_port(socket_)),
       cancel_(cancel) {}
 
-MRC_SETUP TcpChannel TcpListener::accept(Duration timeout) {
+TcpChannel TcpListener::accept(Duration timeout) {
   const detail::TcpWait wait{timeout, cancel_};
   std::string peer;
   detail::Socket socket;
@@ -94,8 +94,7 @@ MRC_SETUP TcpChannel TcpListener::accept(Duration timeout) {
   return {std::move(socket), std::move(peer), cancel_};
 }
 
-MRC_SETUP ConnectionInfo exchange(TcpChannel& channel, const ConnectionInfo& mine,
-                                  Duration timeout) {
+ConnectionInfo exchange(TcpChannel& channel, const ConnectionInfo& mine, Duration timeout) {
   channel.send(encode(mine), timeout);
   return decode_connection_info(channel.receive(timeout));
 }

@@ -6,7 +6,6 @@
 #include <string>
 #include <utility>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/core/unique_fd.hpp"
 
@@ -51,7 +50,3 @@ void tcp_end_sending(const Socket& socket) noexcept;
 [[nodiscard]] bool tcp_closed(const Socket& socket) noexcept;
 
 }  // namespace mrc::inline v0_1::detail
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/exchange/tcp_socket.inl"
-#endif

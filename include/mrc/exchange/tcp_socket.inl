@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "mrc/core/error.hpp"
+#include "mrc/core/linkage.hpp"
 #include "mrc/core/time.hpp"
 #include "mrc/exchange/tcp_socket.hpp"
 #include "mrc/net/tcp.hpp"
@@ -20,7 +21,7 @@
 namespace mrc::inline v0_1::detail {
 
 /// When a wait ends without success.
-class TcpWait {
+class MRC_LOCAL TcpWait {
  public:
   TcpWait(Duration timeout, const std::atomic<bool>* cancel) : timeout_(timeout), cancel_(cancel) {
     const Time now = monotonic_now();
@@ -49,17 +50,16 @@ class TcpWait {
   const std::atomic<bool>* cancel_;
 };
 
-[[nodiscard]] MRC_SETUP std::error_code errno_code(int error = errno) {
+[[nodiscard]] std::error_code errno_code(int error = errno) {
   return {error, std::system_category()};
 }
-[[nodiscard]] MRC_SETUP std::string seconds_text(Duration time) {
+[[nodiscard]] std::string seconds_text(Duration time) {
   const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
   return ms % 1000 == 0 ? std::to_string(ms / 1000) + " s" : std::to_string(ms) + " ms";
 }
 
 /// Waits until the socket is ready for `events` or in error. Throws when time is over.
-MRC_SETUP void tcp_wait(const Socket& socket, short events, const TcpWait& wait,
-                        const std::string& what) {
+void tcp_wait(const Socket& socket, short events, const TcpWait& wait, const std::string& what) {
   for (;;) {
     wait.check_cancelled(what);
     pollfd entry{socket.fd(), events, 0};
@@ -71,15 +71,14 @@ MRC_SETUP void tcp_wait(const Socket& socket, short events, const TcpWait& wait,
   }
 }
 
-MRC_SETUP void tcp_wait_readable(const Socket& socket, const TcpWait& wait,
-                                 const std::string& what) {
+void tcp_wait_readable(const Socket& socket, const TcpWait& wait, const std::string& what) {
   tcp_wait(socket, POLLIN, wait, what);
 }
 
 using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 
 /// The addresses of a host; empty: this one.
-[[nodiscard]] MRC_SETUP AddressList tcp_lookup(const std::string& host, std::uint16_t port) {
+[[nodiscard]] AddressList tcp_lookup(const std::string& host, std::uint16_t port) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
@@ -95,7 +94,7 @@ using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
   return {list, &::freeaddrinfo};
 }
 
-[[nodiscard]] MRC_SETUP bool same_ends(const Socket& socket) noexcept {
+[[nodiscard]] bool same_ends(const Socket& socket) noexcept {
   port::SocketAddress own, remote;
   own.length = remote.length = sizeof own.v6;
   return ::getsockname(socket.fd(), &own.any, &own.length) == 0 &&
@@ -104,8 +103,8 @@ using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 }
 
 /// One try at one address. Returns 0 or the errno value; `socket` is connected when 0.
-[[nodiscard]] MRC_SETUP int tcp_try(const addrinfo& address, const TcpWait& wait,
-                                    const std::string& what, Socket& socket) {
+[[nodiscard]] int tcp_try(const addrinfo& address, const TcpWait& wait, const std::string& what,
+                          Socket& socket) {
   socket = port::begin_connect(port::SocketAddress(address.ai_addr));
   if (!socket.open()) return errno;
   tcp_wait(socket, POLLOUT, wait, what);
@@ -116,7 +115,7 @@ using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 }
 
 /// Without AI_ADDRCONFIG, which leaves out ::1 on a host whose other addresses are all IPv4.
-MRC_SETUP Socket tcp_connect(const std::string& host, std::uint16_t port, const TcpWait& wait) {
+Socket tcp_connect(const std::string& host, std::uint16_t port, const TcpWait& wait) {
   const AddressList list = tcp_lookup(host, port);
   const std::string where = "'" + host + "' port " + std::to_string(port);
   for (;;) {
@@ -140,7 +139,7 @@ MRC_SETUP Socket tcp_connect(const std::string& host, std::uint16_t port, const 
   }
 }
 
-MRC_SETUP Socket tcp_listen(std::uint16_t port, const std::string& host) {
+Socket tcp_listen(std::uint16_t port, const std::string& host) {
   Socket socket;
   int error = EADDRNOTAVAIL;
   if (host.empty()) {
@@ -161,13 +160,13 @@ MRC_SETUP Socket tcp_listen(std::uint16_t port, const std::string& host) {
                                      "port " + std::to_string(port) + remedy);
 }
 
-MRC_SETUP std::uint16_t tcp_local_port(const Socket& socket) {
+std::uint16_t tcp_local_port(const Socket& socket) {
   const std::uint16_t port = port::bound_port(socket);
   if (port == 0) throw Error(errno_code(), "asking for the listening port");
   return port;
 }
 
-MRC_SETUP Socket tcp_accept(const Socket& listener, std::string& peer) {
+Socket tcp_accept(const Socket& listener, std::string& peer) {
   port::SocketAddress from;
   Socket socket = port::accept_one(listener, from);
   // A connection that was given up before it was accepted is no error of the listener.
@@ -177,8 +176,7 @@ MRC_SETUP Socket tcp_accept(const Socket& listener, std::string& peer) {
   return socket;
 }
 
-MRC_SETUP void tcp_send(const Socket& socket, Bytes bytes, const TcpWait& wait,
-                        const std::string& peer) {
+void tcp_send(const Socket& socket, Bytes bytes, const TcpWait& wait, const std::string& peer) {
   while (!bytes.empty()) {
     const auto sent = ::send(socket.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (sent >= 0)
@@ -190,7 +188,7 @@ MRC_SETUP void tcp_send(const Socket& socket, Bytes bytes, const TcpWait& wait,
   }
 }
 
-MRC_SETUP std::size_t tcp_read(const Socket& socket, MutableBytes room, const std::string& peer) {
+std::size_t tcp_read(const Socket& socket, MutableBytes room, const std::string& peer) {
   for (;;) {
     const auto got = ::recv(socket.fd(), room.data(), room.size(), 0);
     if (got > 0) return static_cast<std::size_t>(got);
@@ -202,13 +200,13 @@ MRC_SETUP std::size_t tcp_read(const Socket& socket, MutableBytes room, const st
   }
 }
 
-MRC_SETUP bool tcp_closed(const Socket& socket) noexcept {
+bool tcp_closed(const Socket& socket) noexcept {
   char byte = 0;
   const auto got = ::recv(socket.fd(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
   return got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
 }
 
-MRC_SETUP void tcp_end_sending(const Socket& socket) noexcept {
+void tcp_end_sending(const Socket& socket) noexcept {
   ::shutdown(socket.fd(), SHUT_WR);
 }
 

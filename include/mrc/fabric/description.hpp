@@ -7,7 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/time.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/path/usid.hpp"
@@ -139,7 +138,3 @@ struct Description {
 };
 
 }  // namespace mrc::inline v0_1::fabric
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/fabric/description.inl"
-#endif

@@ -7,25 +7,24 @@
 
 namespace mrc::inline v0_1::fabric {
 
-MRC_SETUP std::string switch_name(Plane plane, NodeKind kind, unsigned number) {
+std::string switch_name(Plane plane, NodeKind kind, unsigned number) {
   return 'p' + std::to_string(plane) + (kind == NodeKind::t0 ? "t0-" : "t1-") +
          std::to_string(number);
 }
 
-MRC_SETUP const Host* Description::find_host(std::string_view host) const noexcept {
+const Host* Description::find_host(std::string_view host) const noexcept {
   for (const Host& h : hosts)
     if (h.name == host) return &h;
   return nullptr;
 }
 
-MRC_SETUP const Host* Description::find_host(Plane p,
-                                             const wire::IpAddress& address) const noexcept {
+const Host* Description::find_host(Plane p, const wire::IpAddress& address) const noexcept {
   for (const Host& h : hosts)
     if (p < h.addresses.size() && h.addresses[p] == address) return &h;
   return nullptr;
 }
 
-MRC_SETUP path::Ipv6 Description::usid_prefix(Plane p, Usid usid) const noexcept {
+path::Ipv6 Description::usid_prefix(Plane p, Usid usid) const noexcept {
   return path::make_carrier(blocks[p], std::span<const Usid>(&usid, 1));
 }
 

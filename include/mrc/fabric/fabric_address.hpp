@@ -6,7 +6,6 @@
 #include <string>
 #include <string_view>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/path/usid.hpp"
 #include "mrc/wire/ip.hpp"
 
@@ -41,7 +40,3 @@ namespace mrc::inline v0_1::fabric {
 [[nodiscard]] std::string format_block(std::uint32_t block);
 
 }  // namespace mrc::inline v0_1::fabric
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/fabric/fabric_address.inl"
-#endif

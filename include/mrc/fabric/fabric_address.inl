@@ -12,7 +12,7 @@
 
 namespace mrc::inline v0_1::fabric {
 
-MRC_SETUP std::optional<wire::IpAddress> parse_ipv6(const std::string& text) {
+std::optional<wire::IpAddress> parse_ipv6(const std::string& text) {
   wire::IpAddress address{};
   // inet_pton() would stop at a zero byte.
   if (text.find('\0') != std::string::npos) return std::nullopt;
@@ -20,7 +20,7 @@ MRC_SETUP std::optional<wire::IpAddress> parse_ipv6(const std::string& text) {
   return address;
 }
 
-MRC_SETUP std::optional<wire::MacAddress> parse_mac(std::string_view text) {
+std::optional<wire::MacAddress> parse_mac(std::string_view text) {
   wire::MacAddress mac{};
   if (text.size() != 3 * mac.size() - 1) return std::nullopt;
   for (std::size_t i = 0; i < mac.size(); ++i) {
@@ -32,20 +32,20 @@ MRC_SETUP std::optional<wire::MacAddress> parse_mac(std::string_view text) {
   return mac;
 }
 
-MRC_SETUP std::string format_mac(const wire::MacAddress& mac) {
+std::string format_mac(const wire::MacAddress& mac) {
   char text[18];
   std::snprintf(text, sizeof text, "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2], mac[3],
                 mac[4], mac[5]);
   return text;
 }
 
-MRC_SETUP std::string format_ipv6(const wire::IpAddress& address) {
+std::string format_ipv6(const wire::IpAddress& address) {
   char text[INET6_ADDRSTRLEN] = "";
   inet_ntop(AF_INET6, address.data(), text, sizeof text);
   return text;
 }
 
-MRC_SETUP std::optional<std::uint32_t> parse_block(const std::string& text) {
+std::optional<std::uint32_t> parse_block(const std::string& text) {
   constexpr std::string_view kLength = "/32";
   if (!text.ends_with(kLength)) return std::nullopt;
   const auto address = parse_ipv6(text.substr(0, text.size() - kLength.size()));
@@ -55,7 +55,7 @@ MRC_SETUP std::optional<std::uint32_t> parse_block(const std::string& text) {
   return block;
 }
 
-MRC_SETUP std::string format_block(std::uint32_t block) {
+std::string format_block(std::uint32_t block) {
   return format_ipv6(path::make_carrier(block, {})) + "/32";
 }
 

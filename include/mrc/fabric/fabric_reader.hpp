@@ -4,7 +4,6 @@
 #include <string>
 #include <string_view>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/fabric/description.hpp"
 #include "mrc/json/json_error.hpp"
 
@@ -18,7 +17,3 @@ namespace mrc::inline v0_1::fabric {
 [[nodiscard]] Description read(const std::string& path);
 
 }  // namespace mrc::inline v0_1::fabric
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/fabric/fabric_reader.inl"
-#endif

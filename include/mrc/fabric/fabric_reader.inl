@@ -140,11 +140,11 @@ inline Description read_file(const json_file::File& file, std::string name) {
 
 }  // namespace detail
 
-MRC_SETUP Description parse(const std::string& name, std::string_view text) {
+Description parse(const std::string& name, std::string_view text) {
   return detail::read_file(json_file::File::parse(name, text), name);
 }
 
-MRC_SETUP Description read(const std::string& path) {
+Description read(const std::string& path) {
   return detail::read_file(json_file::File::read(path, "fabric description"), path);
 }
 

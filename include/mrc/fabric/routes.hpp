@@ -7,7 +7,6 @@
 #include <optional>
 #include <vector>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/fabric/description.hpp"
 #include "mrc/path/path_entry.hpp"
@@ -89,7 +88,3 @@ struct Node {
 [[nodiscard]] wire::Encapsulation encapsulation_of(const Description& d);
 
 }  // namespace mrc::inline v0_1::fabric
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/fabric/routes.inl"
-#endif

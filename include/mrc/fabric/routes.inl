@@ -132,8 +132,8 @@ inline std::vector<Path> ecmp_paths(const Description& d, Plane plane, const Hos
 
 }  // namespace detail
 
-MRC_SETUP std::vector<Path> plane_paths(const Description& d, Plane plane, const Host& from,
-                                        const Host& to, unsigned ecmp_count) {
+std::vector<Path> plane_paths(const Description& d, Plane plane, const Host& from, const Host& to,
+                              unsigned ecmp_count) {
   if (d.forwarding == Forwarding::ecmp) return detail::ecmp_paths(d, plane, from, to, ecmp_count);
   const std::vector<PatternStep>& steps = detail::steps_between(d, from, to);
   path::UsidTemplate t = detail::make_template(d, steps, from, to);
@@ -152,8 +152,8 @@ MRC_SETUP std::vector<Path> plane_paths(const Description& d, Plane plane, const
   return out;
 }
 
-MRC_SETUP std::optional<Node> next_node(const Description& d, Plane plane,
-                                        const std::optional<Node>& at, Usid usid) {
+std::optional<Node> next_node(const Description& d, Plane plane, const std::optional<Node>& at,
+                              Usid usid) {
   const UsidPlan& plan = d.usids;
   const bool local = path::is_local(usid);
   const auto from = [&](NodeKind kind) { return !local || (at && at->kind == kind); };
@@ -171,13 +171,13 @@ MRC_SETUP std::optional<Node> next_node(const Description& d, Plane plane,
   return std::nullopt;
 }
 
-MRC_SETUP bool leads_over(const Description& d, const Denied& part, const Host& from,
-                          const Host& to, const path::UsidRoute& route) {
+bool leads_over(const Description& d, const Denied& part, const Host& from, const Host& to,
+                const path::UsidRoute& route) {
   return detail::touches(part, d, detail::hops_of(d, part.plane, from, to, route), from, to);
 }
 
-MRC_SETUP std::vector<Path> paths(const Description& d, const Host& from, const Host& to,
-                                  unsigned ecmp_per_plane) {
+std::vector<Path> paths(const Description& d, const Host& from, const Host& to,
+                        unsigned ecmp_per_plane) {
   std::vector<std::vector<Path>> planes;
   for (unsigned p = 0; p < d.planes; ++p)
     planes.push_back(plane_paths(d, static_cast<Plane>(p), from, to, ecmp_per_plane));
@@ -187,8 +187,8 @@ MRC_SETUP std::vector<Path> paths(const Description& d, const Host& from, const 
   return out;
 }
 
-MRC_SETUP std::vector<Usid> usids_behind(const Description& d, Plane plane, const Host& from,
-                                         const Host& to) {
+std::vector<Usid> usids_behind(const Description& d, Plane plane, const Host& from,
+                               const Host& to) {
   const std::vector<PatternStep>& steps = detail::steps_between(d, from, to);
   const auto is_host = [](const PatternStep& step) { return step.kind == PatternStep::Kind::host; };
   std::vector<Usid> usids;
@@ -198,7 +198,7 @@ MRC_SETUP std::vector<Usid> usids_behind(const Description& d, Plane plane, cons
   return usids;
 }
 
-MRC_SETUP wire::Encapsulation encapsulation_of(const Description& d) {
+wire::Encapsulation encapsulation_of(const Description& d) {
   if (d.forwarding != Forwarding::srv6) return wire::Encapsulation::none;
   for (const RoutePattern& pattern : d.patterns)
     if (std::max(pattern.remote.size(), pattern.local.size()) > path::kUsidsPerCarrier)

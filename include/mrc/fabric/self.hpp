@@ -4,7 +4,6 @@
 #include <span>
 #include <string_view>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/fabric/description.hpp"
 
 /// Which host of a fabric this machine (or network namespace) is.
@@ -18,7 +17,3 @@ namespace mrc::inline v0_1::fabric {
                                     std::string_view wanted = {});
 
 }  // namespace mrc::inline v0_1::fabric
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/fabric/self.inl"
-#endif

@@ -55,8 +55,8 @@ inline const Host& find_wanted(const Description& d, std::span<const wire::IpAdd
 
 }  // namespace detail
 
-MRC_SETUP const Host& find_self(const Description& d, std::span<const wire::IpAddress> local,
-                                std::string_view wanted) {
+const Host& find_self(const Description& d, std::span<const wire::IpAddress> local,
+                      std::string_view wanted) {
   if (!wanted.empty()) return detail::find_wanted(d, local, std::string(wanted));
   std::vector<const Host*> some, all;
   for (const Host& h : d.hosts) {

@@ -15,7 +15,7 @@
 
 namespace mrc::inline v0_1::detail {
 
-MRC_SETUP QpAttributes Lane::default_attributes() const noexcept {
+QpAttributes Lane::default_attributes() const noexcept {
   QpAttributes a;
   a.mtu = planes_.mtu;
   a.mpr = config_.mpr;
@@ -34,12 +34,12 @@ MRC_SETUP QpAttributes Lane::default_attributes() const noexcept {
   return config_.strict ? strict_attributes(a) : a;
 }
 
-MRC_SETUP ConnectionInfo Lane::local_info(Qpn qpn) {
+ConnectionInfo Lane::local_info(Qpn qpn) {
   const std::lock_guard lock(mutex_);
   return info_of(qpn);
 }
 
-MRC_SETUP ConnectionInfo Lane::info_of(Qpn qpn) const {
+ConnectionInfo Lane::info_of(Qpn qpn) const {
   const engine::QueuePairState* qp = engine_.find_qp(qpn);
   if (qp == nullptr) throw Error(Errc::not_found, "this queue pair was closed");
   const QpAttributes& a = qp->attributes;
@@ -77,7 +77,7 @@ MRC_SETUP ConnectionInfo Lane::info_of(Qpn qpn) const {
 }
 
 /// Where a port does not see what switches have trimmed, peers had better not let them trim.
-MRC_SETUP bool Lane::asks_for_trims() const noexcept {
+bool Lane::asks_for_trims() const noexcept {
   return config_.trim == port::Offload::on ||
          std::all_of(planes_.ports.begin(), planes_.ports.end(),
                      [](const auto& port) { return port->capabilities().trimmed_packets; });
@@ -87,8 +87,8 @@ MRC_SETUP bool Lane::asks_for_trims() const noexcept {
 inline constexpr Duration kRouteTime = std::chrono::milliseconds(20);
 
 /// The queue pair, which must be in that state. `doing` begins the text of the error.
-MRC_SETUP const engine::QueuePairState& Lane::in_state(Qpn qpn, QpState state,
-                                                       const std::string& doing) const {
+const engine::QueuePairState& Lane::in_state(Qpn qpn, QpState state,
+                                             const std::string& doing) const {
   const engine::QueuePairState* qp = engine_.find_qp(qpn);
   if (qp == nullptr) throw Error(Errc::not_found, "this queue pair was closed");
   if (qp->state != state)
@@ -98,12 +98,12 @@ MRC_SETUP const engine::QueuePairState& Lane::in_state(Qpn qpn, QpState state,
 }
 
 /// Throws mrc::Error if devices that say this can't be connected to.
-MRC_SETUP void Lane::check_peer(const ConnectionInfo& info, const std::string& doing) const {
+void Lane::check_peer(const ConnectionInfo& info, const std::string& doing) const {
   if (info.icrc != (config_.icrc != port::Offload::off))
     throw Error(Errc::incompatible, doing + ": iCRC is on at one side only; set option icrc alike");
 }
 
-MRC_SETUP void Lane::connect(Qpn qpn, const ConnectionInfo& info) {
+void Lane::connect(Qpn qpn, const ConnectionInfo& info) {
   const std::string doing = "connecting queue pair to " + to_string(info);
   {
     const std::lock_guard lock(mutex_);
@@ -125,7 +125,7 @@ MRC_SETUP void Lane::connect(Qpn qpn, const ConnectionInfo& info) {
   }
 }
 
-MRC_SETUP void Lane::modify(Qpn qpn, const QpChange& change) {
+void Lane::modify(Qpn qpn, const QpChange& change) {
   const std::string doing =
       "queue pair " + std::to_string(value(qpn)) + " to " + to_string(change.state);
   const bool rtr = change.state == QpState::rtr;
@@ -163,8 +163,7 @@ MRC_SETUP void Lane::modify(Qpn qpn, const QpChange& change) {
 }
 
 /// With those profiles, or those of the last time; keeps them if they can't be used.
-MRC_SETUP void Lane::to_init(Qpn qpn, const std::optional<QpProfiles>& wanted,
-                             const std::string& doing) {
+void Lane::to_init(Qpn qpn, const std::optional<QpProfiles>& wanted, const std::string& doing) {
   if (!wanted) return enter_init(qpn, doing);
   QpProfiles& profiles = chosen_[value(qpn)].profiles;
   const QpProfiles before = std::exchange(profiles, *wanted);
@@ -176,7 +175,7 @@ MRC_SETUP void Lane::to_init(Qpn qpn, const std::optional<QpProfiles>& wanted,
   }
 }
 
-MRC_SETUP void Lane::connect_to(Qpn qpn, const QpChange& change, const std::string& doing) {
+void Lane::connect_to(Qpn qpn, const QpChange& change, const std::string& doing) {
   const ConnectionInfo info = config_.strict ? strict_info(*change.connection) : *change.connection;
   if (change.destination)
     throw Error(Errc::invalid_argument, doing + ": give a destination or a connection, not both");
@@ -202,8 +201,8 @@ MRC_SETUP void Lane::connect_to(Qpn qpn, const QpChange& change, const std::stri
 
 /// The peer of a queue pair in INIT. Other queue pairs go on while next hops are looked up: then
 /// the lock is not held for a while.
-MRC_SETUP PeerId Lane::peer_for(std::unique_lock<CourteousMutex>& lock, Qpn qpn,
-                                const ConnectionInfo& info, const std::string& doing) {
+PeerId Lane::peer_for(std::unique_lock<CourteousMutex>& lock, Qpn qpn, const ConnectionInfo& info,
+                      const std::string& doing) {
   const PeerProfiles profiles = profiles_of(qpn);
   if (const auto known = peers_.find(info, profiles.ids)) return *known;
   lock.unlock();
@@ -218,7 +217,7 @@ MRC_SETUP PeerId Lane::peer_for(std::unique_lock<CourteousMutex>& lock, Qpn qpn,
   return peers_.add(info, candidate);
 }
 
-MRC_SETUP void Lane::resolve(Qpn qpn, const QpChange& change, const std::string& doing) {
+void Lane::resolve(Qpn qpn, const QpChange& change, const std::string& doing) {
   if (!change.destination || !change.receive_psn)
     throw Error(Errc::invalid_argument,
                 doing + ": it needs a connection, or a destination and a receive PSN");
@@ -242,7 +241,7 @@ MRC_SETUP void Lane::resolve(Qpn qpn, const QpChange& change, const std::string&
   progress_.deadline_changed();
 }
 
-MRC_SETUP QpInfo Lane::query(Qpn qpn) {
+QpInfo Lane::query(Qpn qpn) {
   const std::lock_guard lock(mutex_);
   const engine::QueuePairState* qp = engine_.find_qp(qpn);
   if (qp == nullptr) throw Error(Errc::not_found, "this queue pair was closed");
@@ -283,7 +282,7 @@ Errc Lane::disconnect(Qpn qpn, F&& f) noexcept {
   return e;
 }
 
-MRC_SETUP Errc Lane::close_qp(Qpn qpn) noexcept {
+Errc Lane::close_qp(Qpn qpn) noexcept {
   return disconnect(qpn, [&] {
     (void)rounds_.advance(monotonic_now());
     engine_.send_held_ack(qpn);
@@ -299,7 +298,7 @@ MRC_SETUP Errc Lane::close_qp(Qpn qpn) noexcept {
   });
 }
 
-MRC_SETUP Errc Lane::reset_qp(Qpn qpn) noexcept {
+Errc Lane::reset_qp(Qpn qpn) noexcept {
   return disconnect(qpn, [&] {
     engine_.send_held_ack(qpn);
     (void)rounds_.send(monotonic_now());  // the peer waits for answers
@@ -309,7 +308,7 @@ MRC_SETUP Errc Lane::reset_qp(Qpn qpn) noexcept {
   });
 }
 
-MRC_SETUP std::string Lane::error_text(Qpn qpn) {
+std::string Lane::error_text(Qpn qpn) {
   const std::lock_guard lock(mutex_);
   const engine::QueuePairState* qp = engine_.find_qp(qpn);
   if (qp == nullptr) return {};

@@ -11,7 +11,6 @@
 #include "mrc/api/device_config.hpp"
 #include "mrc/api/log.hpp"
 #include "mrc/api/peer_lists.hpp"
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/engine.hpp"
 #include "mrc/exchange/resolution.hpp"
@@ -145,7 +144,3 @@ class Connector final : private ResolutionHost {
 };
 
 }  // namespace mrc::inline v0_1::detail
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/host/connector.inl"
-#endif

@@ -15,11 +15,11 @@
 
 namespace mrc::inline v0_1::detail {
 
-MRC_SETUP Connector::Connector(const Config& config, const Log& log, OpenedPlanes& planes,
-                               engine::Engine& engine, Peers& peers, PeerFilter& filter,
-                               const Steering& steering, const ResolutionOptions& options,
-                               std::function<ConnectionInfo(Qpn)> info,
-                               std::function<PeerProfiles(Qpn)> profiles, OnAnswer on_answer)
+Connector::Connector(const Config& config, const Log& log, OpenedPlanes& planes,
+                     engine::Engine& engine, Peers& peers, PeerFilter& filter,
+                     const Steering& steering, const ResolutionOptions& options,
+                     std::function<ConnectionInfo(Qpn)> info,
+                     std::function<PeerProfiles(Qpn)> profiles, OnAnswer on_answer)
     : config_(config),
       log_(log),
       planes_(planes),
@@ -34,7 +34,7 @@ MRC_SETUP Connector::Connector(const Config& config, const Log& log, OpenedPlane
       peer_ports_(config.peer_ports),
       resolution_(*this, options) {}
 
-MRC_SETUP void Connector::start(Time now, Qpn qpn, const Destination& destination) {
+void Connector::start(Time now, Qpn qpn, const Destination& destination) {
   std::vector<Contact> ways = ways_to(destination);  // throws if there is none
   Entry& entry = entries_[value(qpn)];
   entry = {destination, std::move(ways), stays_on_host(destination)};
@@ -44,7 +44,7 @@ MRC_SETUP void Connector::start(Time now, Qpn qpn, const Destination& destinatio
     resolution_.start(now, qpn, destination);
 }
 
-MRC_SETUP void Connector::stop(Qpn qpn) noexcept {
+void Connector::stop(Qpn qpn) noexcept {
   resolution_.stop(qpn);
   const auto at = entries_.find(value(qpn));
   if (at == entries_.end()) return;
@@ -52,18 +52,18 @@ MRC_SETUP void Connector::stop(Qpn qpn) noexcept {
   entries_.erase(at);
 }
 
-MRC_SETUP std::optional<Destination> Connector::destination(Qpn qpn) const {
+std::optional<Destination> Connector::destination(Qpn qpn) const {
   const auto at = entries_.find(value(qpn));
   if (at == entries_.end()) return std::nullopt;
   return at->second.destination;
 }
 
-MRC_SETUP std::string Connector::failure(Qpn qpn) const {
+std::string Connector::failure(Qpn qpn) const {
   const auto at = entries_.find(value(qpn));
   return at == entries_.end() ? std::string() : at->second.failure;
 }
 
-MRC_SETUP void Connector::work(Time now) noexcept try {
+void Connector::work(Time now) noexcept try {
   const Uncancelled connecting;  // asks the kernel for routes, say
   engine::ResolutionInput input;
   while (engine_.poll_resolution(input)) {
@@ -86,20 +86,20 @@ MRC_SETUP void Connector::work(Time now) noexcept try {
 }
 
 /// Whether it answers or asks: its packets arrive.
-MRC_SETUP void Connector::note_sender(const ResolutionMessage& message) {
+void Connector::note_sender(const ResolutionMessage& message) {
   const auto at = entries_.find(value(wire::view_as<wire::Bth>(Bytes(message.bytes)).dqp()));
   if (at == entries_.end() || at->second.heard) return;
   const port::IpAddress from = message.sender();
   at->second.heard = is_of(at->second, from) && source_of(message.plane, from) == message.source;
 }
 
-MRC_SETUP void Connector::send_all(Time now) {
+void Connector::send_all(Time now) {
   ResolutionMessage message;
   while (resolution_.poll_message(message)) send(now, message);
 }
 
 /// At most once in ten seconds.
-MRC_SETUP void Connector::log_floods(Time now) {
+void Connector::log_floods(Time now) {
   if (flood_logged_ != Time::min() && now - flood_logged_ < std::chrono::seconds(10)) return;
   log_.warn("connecting by GID: " + std::to_string(resolution_.refused() - refused_logged_) +
             " questions of other devices were left without an answer, since there were too many");
@@ -109,18 +109,18 @@ MRC_SETUP void Connector::log_floods(Time now) {
 
 // ------------------------------------------------------------------------------ ways to a device
 
-MRC_SETUP std::vector<Contact> Connector::ways_to(const Destination& destination) const {
+std::vector<Contact> Connector::ways_to(const Destination& destination) const {
   const auto told = book_.others(destination.gid, slot_of(destination.qpn));
   return planes_.kind->ways(planes_, destination.gid, destination.qpn, planes_.gid_plane, told);
 }
 
-MRC_SETUP bool Connector::up(const Contact& way) const {
+bool Connector::up(const Contact& way) const {
   return way.plane < planes_.count() && planes_.up(way.plane);
 }
 
 /// Sends a message: an answer or an offer there where it is to go; a hello over some of the ways to
 /// the device, with each attempt over others, but always, or every other time, the likeliest one.
-MRC_SETUP void Connector::send(Time now, ResolutionMessage& message) {
+void Connector::send(Time now, ResolutionMessage& message) {
   if (message.to) return send_over(now, message, {message.plane, *message.to});
   const auto at = entries_.find(value(message.asking));
   if (at == entries_.end()) return;
@@ -140,7 +140,7 @@ MRC_SETUP void Connector::send(Time now, ResolutionMessage& message) {
     send_over(now, message, ways[1 + ((message.attempt - 1) * more + i) % others]);
 }
 
-MRC_SETUP void Connector::send_over(Time now, ResolutionMessage& message, const Contact& way) try {
+void Connector::send_over(Time now, ResolutionMessage& message, const Contact& way) try {
   if (!up(way)) return;
   Port& port = *planes_.ports[way.plane];
   PlanePaths paths = planes_.kind->paths_to(planes_, way.plane, way.address, {});
@@ -171,7 +171,7 @@ MRC_SETUP void Connector::send_over(Time now, ResolutionMessage& message, const 
 
 // ---------------------------------------------------------------------- what resolution says
 
-MRC_SETUP std::optional<ResolutionHost::Own> Connector::find(Qpn qpn) {
+std::optional<ResolutionHost::Own> Connector::find(Qpn qpn) {
   const auto at = entries_.find(value(qpn));
   const engine::QueuePairState* qp = engine_.find_qp(qpn);
   if (at == entries_.end() || qp == nullptr ||
@@ -191,22 +191,21 @@ MRC_SETUP std::optional<ResolutionHost::Own> Connector::find(Qpn qpn) {
 }
 
 /// A SEND to a peer that was presumed has made it unknown again.
-MRC_SETUP void Connector::forget_doubted(Qpn qpn, Entry& entry) noexcept {
+void Connector::forget_doubted(Qpn qpn, Entry& entry) noexcept {
   const engine::QueuePairState* qp = engine_.find_qp(qpn);
   if (!entry.known || qp == nullptr || qp->peer != nullptr) return;
   peers_.forget_unused(entry.peer);
   entry.known = false;
 }
 
-MRC_SETUP bool Connector::belongs(const port::IpAddress& address, const Destination& destination) {
+bool Connector::belongs(const port::IpAddress& address, const Destination& destination) {
   if (address == destination.gid) return true;
   const auto ways = ways_to(destination);
   return std::any_of(ways.begin(), ways.end(),
                      [&](const Contact& way) { return way.address.ip == address; });
 }
 
-MRC_SETUP bool Connector::surely_belongs(const port::IpAddress& address,
-                                         const Destination& destination) {
+bool Connector::surely_belongs(const port::IpAddress& address, const Destination& destination) {
   if (address == destination.gid) return true;
   const auto contacts = planes_.kind->contacts(planes_, destination.gid, destination.qpn);
   const auto told = book_.others(destination.gid, slot_of(destination.qpn));
@@ -216,7 +215,7 @@ MRC_SETUP bool Connector::surely_belongs(const port::IpAddress& address,
                      [&](const Contact& contact) { return contact.address.ip == address; });
 }
 
-MRC_SETUP Interest Connector::interest(Qpn qpn, Qpn peer, const port::IpAddress& from) {
+Interest Connector::interest(Qpn qpn, Qpn peer, const port::IpAddress& from) {
   if (engine_.find_qp(qpn) == nullptr)
     return engine_.find_datagram_qp(qpn) == nullptr ? Interest::none : Interest::known;
   const auto at = entries_.find(value(qpn));
@@ -225,18 +224,17 @@ MRC_SETUP Interest Connector::interest(Qpn qpn, Qpn peer, const port::IpAddress&
 }
 
 /// Is it an address of the device that the entry's queue pair is connected to?
-MRC_SETUP bool Connector::is_of(const Entry& entry, const port::IpAddress& address) {
+bool Connector::is_of(const Entry& entry, const port::IpAddress& address) {
   return address == entry.destination.gid ||
          std::any_of(entry.ways.begin(), entry.ways.end(),
                      [&](const Contact& way) { return way.address.ip == address; });
 }
 
-MRC_SETUP std::uint64_t Connector::source_of(Plane plane, const port::IpAddress& ip) {
+std::uint64_t Connector::source_of(Plane plane, const port::IpAddress& ip) {
   return planes_.kind->source_tag(plane, ip);
 }
 
-MRC_SETUP void Connector::on_resolved(Time now, Qpn qpn, const ConnectionInfo& peer,
-                                      const Resolved& how) {
+void Connector::on_resolved(Time now, Qpn qpn, const ConnectionInfo& peer, const Resolved& how) {
   const auto at = entries_.find(value(qpn));
   const engine::QueuePairState* qp = engine_.find_qp(qpn);
   if (at == entries_.end() || qp == nullptr) return;
@@ -257,7 +255,7 @@ MRC_SETUP void Connector::on_resolved(Time now, Qpn qpn, const ConnectionInfo& p
 }
 
 /// Messages to other hosts do not name the network namespace.
-MRC_SETUP bool Connector::stays_on_host(const Destination& destination) const {
+bool Connector::stays_on_host(const Destination& destination) const {
   if (planes_.network_namespace == 0) return false;
   const auto contacts = planes_.kind->contacts(planes_, destination.gid, destination.qpn);
   return std::all_of(contacts.begin(), contacts.end(), [&](const Contact& contact) {
@@ -267,26 +265,26 @@ MRC_SETUP bool Connector::stays_on_host(const Destination& destination) const {
 }
 
 /// With the plane's zone, if it is link-local.
-MRC_SETUP std::string Connector::address_of(const Contact& way) const {
+std::string Connector::address_of(const Contact& way) const {
   const bool known = way.plane < planes_.count();
   return port::format_local(
       {way.address.ip, known ? planes_.ports[way.plane]->zone() : std::string()});
 }
 
 /// "1 to 10.0.1.2"
-MRC_SETUP std::string Connector::text_of(const Contact& way) const {
+std::string Connector::text_of(const Contact& way) const {
   return std::to_string(way.plane) + " to " + address_of(way);
 }
 
 /// Its destination's, with the zone of the likeliest plane that it is asked in.
-MRC_SETUP std::string Connector::gid_of(const Entry& entry) const {
+std::string Connector::gid_of(const Entry& entry) const {
   for (const Contact& way : entry.ways)
     if (way.address.ip == entry.destination.gid) return address_of(way);
   return port::format_ip(entry.destination.gid);
 }
 
 /// Says by which way the device was found, if that is not the likeliest one.
-MRC_SETUP void Connector::log_answer(const Entry& entry, const Resolved& how) const {
+void Connector::log_answer(const Entry& entry, const Resolved& how) const {
   const Contact& likeliest = entry.ways.front();
   const Contact way{how.plane, {how.from, 0}};
   if (likeliest.plane == way.plane && likeliest.address.ip == way.address.ip) return;
@@ -296,7 +294,7 @@ MRC_SETUP void Connector::log_answer(const Entry& entry, const Resolved& how) co
 }
 
 /// Which ways there are, for messages.
-MRC_SETUP std::string Connector::asked_text(const Entry& entry) const {
+std::string Connector::asked_text(const Entry& entry) const {
   constexpr std::size_t kMost = 8;
   std::string text;
   for (std::size_t i = 0; i < std::min(entry.ways.size(), kMost); ++i)
@@ -308,7 +306,7 @@ MRC_SETUP std::string Connector::asked_text(const Entry& entry) const {
 }
 
 /// What has arrived of a peer that does not answer, for messages; empty if that explains nothing.
-MRC_SETUP std::string Connector::heard_text(const Entry& entry) const {
+std::string Connector::heard_text(const Entry& entry) const {
   const auto is_up = [this](const Contact& way) { return up(way); };
   if (book_.knows(entry.destination.gid) ||
       std::none_of(entry.ways.begin(), entry.ways.end(), is_up))
@@ -318,7 +316,7 @@ MRC_SETUP std::string Connector::heard_text(const Entry& entry) const {
          std::to_string(config_.udp_port) + " and up open there?";
 }
 
-MRC_SETUP bool Connector::on_silence(Time now, Qpn qpn) {
+bool Connector::on_silence(Time now, Qpn qpn) {
   const auto at = entries_.find(value(qpn));
   if (at == entries_.end()) return true;
   Entry& entry = at->second;
@@ -333,7 +331,7 @@ MRC_SETUP bool Connector::on_silence(Time now, Qpn qpn) {
   return true;
 }
 
-MRC_SETUP void Connector::on_unanswered(Time, Qpn qpn) {
+void Connector::on_unanswered(Time, Qpn qpn) {
   const auto at = entries_.find(value(qpn));
   if (at == entries_.end()) return;
   const Entry& entry = at->second;
@@ -345,7 +343,7 @@ MRC_SETUP void Connector::on_unanswered(Time, Qpn qpn) {
                 heard_text(entry));
 }
 
-MRC_SETUP bool Connector::accepts(Time now, const wire::RxPacket& packet) noexcept try {
+bool Connector::accepts(Time now, const wire::RxPacket& packet) noexcept try {
   const Qpn qpn = wire::view_as<wire::Bth>(packet.bytes).dqp();
   const auto at = entries_.find(value(qpn));
   if (at == entries_.end()) return false;
@@ -368,18 +366,18 @@ MRC_SETUP bool Connector::accepts(Time now, const wire::RxPacket& packet) noexce
   return false;
 }
 
-MRC_SETUP void Connector::on_refused(Time, Qpn qpn, const std::string& why) {
+void Connector::on_refused(Time, Qpn qpn, const std::string& why) {
   fail(qpn, why);
 }
 
 /// Takes the peer for another implementation of MRC.
-MRC_SETUP void Connector::presume(Time now, Qpn qpn, Entry& entry) {
+void Connector::presume(Time now, Qpn qpn, Entry& entry) {
   entry.presumed = config_.peer == PeerKind::any && !config_.strict;
   attach(now, qpn, entry, plain_peer(entry.destination));
 }
 
 /// A peer of which nothing is known but GID and QPN: MRC's defaults (mrc-1.0 §7.3, §2.4).
-MRC_SETUP ConnectionInfo Connector::plain_peer(const Destination& destination) const {
+ConnectionInfo Connector::plain_peer(const Destination& destination) const {
   ConnectionInfo info = foreign_peer(destination.qpn, {}, {});
   info.device_guid = planes_.kind->source_tag(0, destination.gid);
   info.icrc = config_.icrc != port::Offload::off;
@@ -391,7 +389,7 @@ MRC_SETUP ConnectionInfo Connector::plain_peer(const Destination& destination) c
   return info;
 }
 
-MRC_SETUP void Connector::attach(Time now, Qpn qpn, Entry& entry, const ConnectionInfo& peer) try {
+void Connector::attach(Time now, Qpn qpn, Entry& entry, const ConnectionInfo& peer) try {
   const engine::QueuePairState* qp = engine_.find_qp(qpn);
   if (qp == nullptr || qp->heard) return;  // the present peer is the right one
   const bool had = qp->peer != nullptr;
@@ -419,7 +417,7 @@ MRC_SETUP void Connector::attach(Time now, Qpn qpn, Entry& entry, const Connecti
   fail(qpn, error.what());
 }
 
-MRC_SETUP void Connector::fail(Qpn qpn, const std::string& why) {
+void Connector::fail(Qpn qpn, const std::string& why) {
   const auto at = entries_.find(value(qpn));
   if (at == entries_.end()) return;
   Entry& entry = at->second;

@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/host/host_rules.hpp"
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include <atomic>
-#endif
 
 namespace mrc::inline v0_1::detail {
 
@@ -31,12 +27,8 @@ class ControlService {
 /// asks for. `core` must outlive it. Throws mrc::Error.
 [[nodiscard]] std::unique_ptr<ControlService> open_control_socket(DeviceCore& core);
 
-#ifndef MRC_SEPARATE_COMPILATION
-/// That function in a header-only program, which has it only if one of its units includes
-/// mrc/control.hpp, which sets this before main(): the others are spared a JSON library. (The
-/// compiled library has it.)
-inline constinit std::atomic<std::unique_ptr<ControlService> (*)(DeviceCore&)> control_opener{
-    nullptr};
-#endif
+/// open_control_socket() if the program has control sockets (host/modules.inl), else null.
+using OpenControl = std::unique_ptr<ControlService> (*)(DeviceCore&);
+extern std::atomic<OpenControl> control_opener;
 
 }  // namespace mrc::inline v0_1::detail

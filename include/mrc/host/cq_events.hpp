@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "mrc/core/linkage.hpp"
 #include "mrc/core/uncancelled.hpp"
 #include "mrc/core/unique_fd.hpp"
 #include "mrc/engine/verbs_types.hpp"
@@ -19,7 +20,7 @@
 namespace mrc::inline v0_1::detail {
 
 /// The events of a completion channel, by queue.
-struct ChannelEvents {
+struct MRC_LOCAL ChannelEvents {
   /// Room for one event of each of `queues` completion queues.
   explicit ChannelEvents(std::size_t queues) : events(queues) {}
   EventQueue<CqId> events;

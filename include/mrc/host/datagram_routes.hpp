@@ -9,7 +9,6 @@
 
 #include "mrc/api/device_config.hpp"
 #include "mrc/core/error.hpp"
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/engine.hpp"
 #include "mrc/host/connector.hpp"
@@ -116,7 +115,3 @@ class DatagramRoutes {
 };
 
 }  // namespace mrc::inline v0_1::detail
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/host/datagram_routes.inl"
-#endif

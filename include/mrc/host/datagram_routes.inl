@@ -14,7 +14,7 @@ inline constexpr Duration kDatagramAnswers = std::chrono::milliseconds(50);
 /// the next one follows after this.
 inline constexpr Duration kDatagramQuestions = std::chrono::seconds(1);
 
-MRC_SETUP DatagramRoutes::Plan DatagramRoutes::plan(const port::IpAddress& gid, Qpn qpn) const {
+DatagramRoutes::Plan DatagramRoutes::plan(const port::IpAddress& gid, Qpn qpn) const {
   if (port::is_unspecified(gid))
     throw Error(Errc::unreachable, "GID " + port::format_ip(gid) + " names no device");
   filter_.check(gid);
@@ -35,8 +35,8 @@ MRC_SETUP DatagramRoutes::Plan DatagramRoutes::plan(const port::IpAddress& gid, 
   return plan;
 }
 
-MRC_SETUP Result<engine::DestinationId> DatagramRoutes::find(Time now, const port::IpAddress& gid,
-                                                             Qpn qpn, Qpn own) noexcept try {
+Result<engine::DestinationId> DatagramRoutes::find(Time now, const port::IpAddress& gid, Qpn qpn,
+                                                   Qpn own) noexcept try {
   const Key key{gid, slot_of(qpn)};
   if (const auto known = by_key_.find(key); known != by_key_.end()) {
     Entry& entry = entries_[known->second];
@@ -74,7 +74,7 @@ MRC_SETUP Result<engine::DestinationId> DatagramRoutes::find(Time now, const por
 }
 
 /// Asks over the ways to a device, or judges by the answers.
-MRC_SETUP void DatagramRoutes::look_after(Time now, Entry& entry, Qpn qpn, Qpn own) noexcept try {
+void DatagramRoutes::look_after(Time now, Entry& entry, Qpn qpn, Qpn own) noexcept try {
   if (std::exchange(entry.asking, !entry.asking)) {
     entry.next = now + kDatagramQuestions;
     return use_best(entry);
@@ -89,7 +89,7 @@ MRC_SETUP void DatagramRoutes::look_after(Time now, Entry& entry, Qpn qpn, Qpn o
 } catch (const std::exception&) {  // out of memory: the way stays as it is
 }
 
-MRC_SETUP void DatagramRoutes::use_best(Entry& entry) {
+void DatagramRoutes::use_best(Entry& entry) {
   const auto best = std::find_if(entry.ways.begin(), entry.ways.end(),
                                  [](const Way& way) { return way.answered; });
   if (best == entry.ways.end()) return;
@@ -102,8 +102,7 @@ MRC_SETUP void DatagramRoutes::use_best(Entry& entry) {
 }
 
 /// The paths of the likeliest address in each plane, without those that are denied.
-MRC_SETUP std::vector<path::PathSpec> DatagramRoutes::allowed_paths(
-    const std::vector<Way>& ways) const {
+std::vector<path::PathSpec> DatagramRoutes::allowed_paths(const std::vector<Way>& ways) const {
   std::vector<path::PathSpec> allowed;
   PlaneMask seen = 0;
   for (const Way& way : ways) {
@@ -115,7 +114,7 @@ MRC_SETUP std::vector<path::PathSpec> DatagramRoutes::allowed_paths(
   return allowed;
 }
 
-MRC_SETUP void DatagramRoutes::deny_paths() noexcept {
+void DatagramRoutes::deny_paths() noexcept {
   for (const Entry& entry : entries_) try {
       if (!entry.live) continue;
       engine_.set_destination_paths(entry.id, allowed_paths(entry.ways));
@@ -124,7 +123,7 @@ MRC_SETUP void DatagramRoutes::deny_paths() noexcept {
     }
 }
 
-MRC_SETUP void DatagramRoutes::on_answer(std::uint64_t question, const Contact& from) noexcept {
+void DatagramRoutes::on_answer(std::uint64_t question, const Contact& from) noexcept {
   for (Entry& entry : entries_) {
     if (!entry.live || !entry.asking || entry.question != question) continue;
     for (Way& way : entry.ways) way.answered |= way.contact == from;
@@ -132,7 +131,7 @@ MRC_SETUP void DatagramRoutes::on_answer(std::uint64_t question, const Contact& 
 }
 
 /// A place in entries_ that is free, or behind the last one.
-MRC_SETUP Result<std::size_t> DatagramRoutes::place() {
+Result<std::size_t> DatagramRoutes::place() {
   if (entries_.size() < kMost) return entries_.size();
   for (std::size_t n = 0; n < entries_.size(); ++n) {
     const std::size_t at = std::exchange(oldest_, (oldest_ + 1) % entries_.size());
@@ -143,7 +142,7 @@ MRC_SETUP Result<std::size_t> DatagramRoutes::place() {
   return Errc::no_resources;
 }
 
-MRC_SETUP void DatagramRoutes::forget(std::size_t place) noexcept {
+void DatagramRoutes::forget(std::size_t place) noexcept {
   Entry& entry = entries_[place];
   if (!entry.live) return;
   for (const Way& way : entry.ways) planes_.ports[way.contact.plane]->remove_peer(peer_of(place));

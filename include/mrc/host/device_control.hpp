@@ -13,7 +13,6 @@
 
 #include "mrc/api/events.hpp"
 #include "mrc/control/line_server.hpp"
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/time.hpp"
 #include "mrc/host/control_service.hpp"
 #include "mrc/host/dumps.hpp"
@@ -92,7 +91,3 @@ class DeviceControl final : public ControlService, public control::LineHandler, 
 };
 
 }  // namespace mrc::inline v0_1::detail
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/host/device_control.inl"
-#endif

@@ -25,32 +25,32 @@ namespace control_text {
 inline constexpr std::size_t kKeptEvents = 1024;
 
 /// A line. What is not UTF-8, as names may be, is replaced.
-[[nodiscard]] MRC_SETUP std::string line_of(const Json& json) {
+[[nodiscard]] std::string line_of(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-[[nodiscard]] MRC_SETUP double seconds_now() {
+[[nodiscard]] double seconds_now() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 /// To a tenth: how long something has lasted so far.
-[[nodiscard]] MRC_SETUP std::string seconds_text(Duration time) {
+[[nodiscard]] std::string seconds_text(Duration time) {
   const auto tenths = time / std::chrono::milliseconds(100);
   return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s";
 }
 
 /// "3 refused meanwhile, "; empty if none was.
-[[nodiscard]] MRC_SETUP std::string refusals_text(std::uint64_t refused) {
+[[nodiscard]] std::string refusals_text(std::uint64_t refused) {
   return refused == 0 ? std::string() : std::to_string(refused) + " refused meanwhile, ";
 }
 
 /// How an error is called; programs may compare it.
-[[nodiscard]] MRC_SETUP std::string code_of(const std::error_code& error) {
+[[nodiscard]] std::string code_of(const std::error_code& error) {
   if (error.category() != error_category()) return "system";
   return control::wire_name(static_cast<Errc>(error.value()));
 }
 
-[[nodiscard]] MRC_SETUP const char* name_of(DeviceEvent::Kind kind) {
+[[nodiscard]] const char* name_of(DeviceEvent::Kind kind) {
   switch (kind) {
     case DeviceEvent::Kind::qp_error:
       return "qp_error";
@@ -74,7 +74,7 @@ inline constexpr std::size_t kKeptEvents = 1024;
 }
 
 /// The queue pairs of a lane that wait for something.
-[[nodiscard]] MRC_SETUP std::vector<QpReport> unfinished(Lane& lane) {
+[[nodiscard]] std::vector<QpReport> unfinished(Lane& lane) {
   std::vector<QpReport> all;
   for (std::size_t at = 0; at < lane.qp_places();)
     for (QpReport& qp : lane.queue_pairs(at))
@@ -83,7 +83,7 @@ inline constexpr std::size_t kKeptEvents = 1024;
 }
 
 /// The peer of a queue pair, in a sentence.
-[[nodiscard]] MRC_SETUP std::string peer_text(Lane& lane, const QpReport& qp) {
+[[nodiscard]] std::string peer_text(Lane& lane, const QpReport& qp) {
   for (std::size_t at = 0; qp.peer; at += kPart) {
     const std::vector<PeerReport> part = lane.peers(at, kPart);
     for (const PeerReport& report : part)
@@ -95,11 +95,11 @@ inline constexpr std::size_t kKeptEvents = 1024;
 
 }  // namespace control_text
 
-MRC_SETUP std::unique_ptr<ControlService> open_control_socket(DeviceCore& core) {
+std::unique_ptr<ControlService> open_control_socket(DeviceCore& core) {
   return std::make_unique<DeviceControl>(core);
 }
 
-MRC_SETUP DeviceControl::DeviceControl(DeviceCore& core)
+DeviceControl::DeviceControl(DeviceCore& core)
     : core_(core),
       store_(std::make_shared<HostStore>(store_folder(core.config().control), core.log())),
       opened_(control_text::seconds_now()),
@@ -121,7 +121,7 @@ MRC_SETUP DeviceControl::DeviceControl(DeviceCore& core)
 }
 
 /// A full file system costs no job its life.
-MRC_SETUP void DeviceControl::open_socket(const std::string& setting) try {
+void DeviceControl::open_socket(const std::string& setting) try {
   const std::string folder = control::device_folder(setting);
   control::remove_stale(folder);
   server_ = std::make_unique<control::LineServer>(
@@ -133,7 +133,7 @@ MRC_SETUP void DeviceControl::open_socket(const std::string& setting) try {
                    (follows ? "" : "; rules for all devices of this host are not followed"));
 }
 
-MRC_SETUP DeviceControl::~DeviceControl() {
+DeviceControl::~DeviceControl() {
   if (!core_.forked()) {
     if (!dump_file_.empty() && remove_dump_source(*this)) leave_dump(*this, "closed");
     core_.events().copy_to(nullptr);
@@ -141,7 +141,7 @@ MRC_SETUP DeviceControl::~DeviceControl() {
   server_.reset();
 }
 
-MRC_SETUP std::string DeviceControl::greeting() {
+std::string DeviceControl::greeting() {
   const control_text::Json nothing;
   bool follows = false;
   if (store_->look()) follow_store();  // whoever was stopped may have missed what it was told
@@ -150,11 +150,11 @@ MRC_SETUP std::string DeviceControl::greeting() {
   return control_text::line_of(line);
 }
 
-MRC_SETUP std::string DeviceControl::refusal(std::string_view why) {
+std::string DeviceControl::refusal(std::string_view why) {
   return control_text::line_of(control_text::failure("access_denied", why));
 }
 
-MRC_SETUP std::string DeviceControl::answer(std::string_view line, bool& follows) {
+std::string DeviceControl::answer(std::string_view line, bool& follows) {
   using control_text::Json;
   const Json request = Json::parse(line, nullptr, false);
   Json answer;
@@ -179,11 +179,11 @@ MRC_SETUP std::string DeviceControl::answer(std::string_view line, bool& follows
   return control_text::line_of(answer);
 }
 
-MRC_SETUP std::vector<int> DeviceControl::watched() const {
+std::vector<int> DeviceControl::watched() const {
   return {events_.fd(), ev_events_->fd()};
 }
 
-MRC_SETUP std::vector<std::string> DeviceControl::news() {
+std::vector<std::string> DeviceControl::news() {
   using control_text::Json;
   const std::lock_guard lock(recent_mutex_);
   std::vector<std::string> lines;
@@ -230,15 +230,14 @@ MRC_SETUP std::vector<std::string> DeviceControl::news() {
 }
 
 /// Keeps an event with these fields, and adds its line.
-MRC_SETUP void DeviceControl::keep(const char* kind, nlohmann::json line,
-                                   std::vector<std::string>& lines) {
+void DeviceControl::keep(const char* kind, nlohmann::json line, std::vector<std::string>& lines) {
   line["event"] = kind;
   line["time"] = control_text::seconds_now();
   lines.push_back(control_text::line_of(recent_.add(std::move(line))));
 }
 
 /// Whether no lane's lock is held for long, as a thread that died may do.
-MRC_SETUP bool DeviceControl::lanes_answer() const {
+bool DeviceControl::lanes_answer() const {
   const Time end = monotonic_now() + std::chrono::milliseconds(500);
   for (const auto& lane : core_.lanes())
     while (!std::unique_lock(lane->mutex(), std::try_to_lock).owns_lock()) {
@@ -249,7 +248,7 @@ MRC_SETUP bool DeviceControl::lanes_answer() const {
 }
 
 /// As `mrc_ctl dump` makes it.
-MRC_SETUP std::string DeviceControl::dump(std::string_view why) {
+std::string DeviceControl::dump(std::string_view why) {
   using control_text::Json;
   (void)news();
   const Json nothing = Json::object();
@@ -268,7 +267,7 @@ MRC_SETUP std::string DeviceControl::dump(std::string_view why) {
 }
 
 /// The host's rules were read: answers when they are in force here.
-MRC_SETUP void DeviceControl::follow_store() {
+void DeviceControl::follow_store() {
   for (const auto& lane : core_.lanes()) lane->follow(store_);
   const std::uint64_t serial = store_->rules().rules->serial;
   if (std::exchange(told_, serial) != serial)
@@ -276,12 +275,12 @@ MRC_SETUP void DeviceControl::follow_store() {
 }
 
 /// Without a socket, nobody tells of the host's rules.
-MRC_SETUP void DeviceControl::look() noexcept try {
+void DeviceControl::look() noexcept try {
   if (!server_ && store_->look()) follow_store();
 } catch (const std::exception&) {  // out of memory for a line of the log
 }
 
-MRC_SETUP Time DeviceControl::tick(Time now) {
+Time DeviceControl::tick(Time now) {
   constexpr Duration kLongest = std::chrono::seconds(2);
   if (store_->look()) follow_store();
   const Duration limit = core_.config().stall_warning;
@@ -292,7 +291,7 @@ MRC_SETUP Time DeviceControl::tick(Time now) {
 
 /// Tells once of each queue pair that makes no progress, and when it goes on; of a few at a time,
 /// since all of them may wait for the same.
-MRC_SETUP void DeviceControl::watch_progress(Time now) {
+void DeviceControl::watch_progress(Time now) {
   constexpr int kMostLines = 8;
   int lines = 0, more = 0;
   const Duration limit = core_.config().stall_warning;

@@ -38,7 +38,7 @@ namespace mrc::inline v0_1::detail {
 ///
 /// Thread contract: any thread. Order of locks: those of this class, those of the lanes in the
 /// order of their numbers, those of events.
-class DeviceCore {
+class MRC_LOCAL DeviceCore {
  public:
   /// Throws mrc::Error.
   explicit DeviceCore(const Config& config);
@@ -206,8 +206,3 @@ class DeviceCore {
 }
 
 }  // namespace mrc::inline v0_1::detail
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/host/device_core.inl"
-#include "mrc/host/device_core_profiles.inl"
-#endif

@@ -27,13 +27,13 @@ namespace mrc::inline v0_1::detail {
 inline constexpr std::string_view kCreatingQp = "creating a queue pair";
 
 /// Throws mrc::Error if there is none.
-[[nodiscard]] MRC_SETUP PlaneKind& checked(PlaneKind* kind) {
+[[nodiscard]] PlaneKind& checked(PlaneKind* kind) {
   if (kind == nullptr) throw Error(Errc::invalid_argument, "a device needs a kind of planes");
   return *kind;
 }
 
 /// Throws mrc::Error if the process could not use this memory as the region's rights allow.
-MRC_SETUP void check_registrable(const void* address, std::size_t length, Access access) {
+void check_registrable(const void* address, std::size_t length, Access access) {
   const MappingCheck check =
       check_mapping(address, length, has(in_force(access), Access::local_write));
   if (check.fault == MappingFault::none) return;
@@ -67,10 +67,10 @@ MRC_SETUP void check_registrable(const void* address, std::size_t length, Access
 /// Events that wait to be taken, most.
 inline constexpr std::size_t kEvents = 4096;
 
-MRC_SETUP DeviceCore::DeviceCore(const Config& config)
+DeviceCore::DeviceCore(const Config& config)
     : DeviceCore(config, (config.validate(), make_plane_kind(config))) {}
 
-MRC_SETUP DeviceCore::DeviceCore(const Config& config, std::unique_ptr<PlaneKind> kind)
+DeviceCore::DeviceCore(const Config& config, std::unique_ptr<PlaneKind> kind)
     : config_(checked(kind.get()).in_force((config.validate(), config))),
       kind_(std::move(kind)),
       log_(config_.log, config_.log_sink),
@@ -89,25 +89,21 @@ MRC_SETUP DeviceCore::DeviceCore(const Config& config, std::unique_ptr<PlaneKind
   open_control();
 }
 
-MRC_SETUP DeviceCore::~DeviceCore() = default;
+DeviceCore::~DeviceCore() = default;
 
 /// Nobody is to lose a device for want of a control socket, or the last files that can be opened to
 /// it, unless its folder was named, or dumps are wanted.
-MRC_SETUP void DeviceCore::open_control() {
+void DeviceCore::open_control() {
   if (config_.control == "off" && config_.dump.empty()) return;
   const bool wanted = config_.control != "auto" || !config_.dump.empty();
-#ifdef MRC_SEPARATE_COMPILATION
-  const auto open = &open_control_socket;
-#else
   const auto open = control_opener.load();
   if (open == nullptr && !wanted) return;
   if (open == nullptr)
     throw Error(Errc::unsupported,
                 setting_name(config_.dump.empty() ? "control" : "dump", config_) +
-                    ": this program was built without control sockets; include "
-                    "<mrc/control.hpp> in one of its files, or link the compiled library "
+                    ": this program was built without control sockets; include <mrc/control.hpp> "
+                    "where it defines MRC_IMPLEMENTATION, or link the compiled library "
                     "(OpenMRC::static or OpenMRC::shared)");
-#endif
   constexpr std::size_t kLeft = 64;
   if (!wanted && open_files() + kLeft > allowed_files()) {
     log_.info("no control socket: fewer than 64 further files can be opened (`ulimit -n`)");
@@ -125,7 +121,7 @@ MRC_SETUP void DeviceCore::open_control() {
   }
 }
 
-MRC_SETUP void DeviceCore::release(DeviceCore* core) noexcept {
+void DeviceCore::release(DeviceCore* core) noexcept {
   if (core->forked() && !core->at_rest()) {
     static std::vector<DeviceCore*>& kept = *new std::vector<DeviceCore*>;  // so it is no leak
     kept.push_back(core);
@@ -135,7 +131,7 @@ MRC_SETUP void DeviceCore::release(DeviceCore* core) noexcept {
 }
 
 /// In a forked child: no thread of the parent was changing anything.
-MRC_SETUP bool DeviceCore::at_rest() noexcept {
+bool DeviceCore::at_rest() noexcept {
   const std::unique_lock objects(objects_, std::try_to_lock);
   const std::unique_lock placing(placing_, std::try_to_lock);
   const std::unique_lock changing(changing_profiles_, std::try_to_lock);
@@ -151,7 +147,7 @@ MRC_SETUP bool DeviceCore::at_rest() noexcept {
 
 // --- Objects that serve all lanes: the same call in each, with the same result
 
-MRC_SETUP PdId DeviceCore::alloc_pd() {
+PdId DeviceCore::alloc_pd() {
   const std::lock_guard objects(objects_);
   Result<PdId> pd = Errc::no_resources;
   const AllLanes all(lanes_);
@@ -161,7 +157,7 @@ MRC_SETUP PdId DeviceCore::alloc_pd() {
   return *pd;
 }
 
-MRC_SETUP Errc DeviceCore::dealloc_pd(PdId pd) noexcept {
+Errc DeviceCore::dealloc_pd(PdId pd) noexcept {
   if (pd == default_pd_) return Errc::in_use;
   const std::lock_guard objects(objects_);
   const AllLanes all(lanes_);
@@ -173,8 +169,8 @@ MRC_SETUP Errc DeviceCore::dealloc_pd(PdId pd) noexcept {
   return e;
 }
 
-MRC_SETUP std::uint32_t DeviceCore::register_memory(void* address, std::size_t length,
-                                                    Access access, PdId pd) {
+std::uint32_t DeviceCore::register_memory(void* address, std::size_t length, Access access,
+                                          PdId pd) {
   if (address != nullptr) check_registrable(address, length, access);
   const std::lock_guard objects(objects_);
   const std::uint32_t key = lanes_[0].register_memory(address, length, access, pd, std::nullopt);
@@ -194,7 +190,7 @@ MRC_SETUP std::uint32_t DeviceCore::register_memory(void* address, std::size_t l
   return key;
 }
 
-MRC_SETUP Errc DeviceCore::deregister_memory(std::uint32_t key, bool force) noexcept {
+Errc DeviceCore::deregister_memory(std::uint32_t key, bool force) noexcept {
   const std::lock_guard objects(objects_);  // until no lane keeps the number for a port
   {
     const AllLanes all(lanes_);
@@ -208,8 +204,7 @@ MRC_SETUP Errc DeviceCore::deregister_memory(std::uint32_t key, bool force) noex
   return Errc::ok;
 }
 
-MRC_SETUP DeviceCore::Cq DeviceCore::create_cq(std::uint32_t depth,
-                                               std::shared_ptr<ChannelEvents> channel) {
+DeviceCore::Cq DeviceCore::create_cq(std::uint32_t depth, std::shared_ptr<ChannelEvents> channel) {
   engine::check("creating a completion queue", {{"depth", depth, 1, engine::kMaxCqDepth}});
   UniqueFd event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!event.open()) throw_errno("cannot open a completion queue's event descriptor");
@@ -239,7 +234,7 @@ MRC_SETUP DeviceCore::Cq DeviceCore::create_cq(std::uint32_t depth,
   }
 }
 
-MRC_SETUP bool DeviceCore::cq_overrun(CqId cq) noexcept {
+bool DeviceCore::cq_overrun(CqId cq) noexcept {
   for (const auto& lane : lanes_) {
     const bool overrun = lane->with_engine([cq](engine::Engine& engine, Time) {
       const engine::CompletionRing* ring = engine.find_cq(cq);
@@ -250,7 +245,7 @@ MRC_SETUP bool DeviceCore::cq_overrun(CqId cq) noexcept {
   return false;
 }
 
-MRC_SETUP Errc DeviceCore::close_cq(CqId cq) noexcept {
+Errc DeviceCore::close_cq(CqId cq) noexcept {
   const std::lock_guard objects(objects_);
   {
     const AllLanes all(lanes_);
@@ -268,14 +263,14 @@ MRC_SETUP Errc DeviceCore::close_cq(CqId cq) noexcept {
   return Errc::ok;
 }
 
-MRC_SETUP std::shared_ptr<ChannelEvents> DeviceCore::create_channel() {
+std::shared_ptr<ChannelEvents> DeviceCore::create_channel() {
   return std::make_shared<ChannelEvents>(config_.max_cqs);
 }
 
 // --- Objects of one lane
 
 /// The lane that the option with that name asks for, or the one with the fewest queue pairs.
-MRC_SETUP Lane& DeviceCore::place(std::optional<unsigned> wanted, const char* option) {
+Lane& DeviceCore::place(std::optional<unsigned> wanted, const char* option) {
   if (!wanted) return lanes_.emptiest();
   if (*wanted >= lanes_.count())
     throw Error(Errc::invalid_argument, std::string(option) + " is " + std::to_string(*wanted) +
@@ -285,8 +280,8 @@ MRC_SETUP Lane& DeviceCore::place(std::optional<unsigned> wanted, const char* op
   return lanes_[*wanted];
 }
 
-MRC_SETUP DeviceCore::Srq DeviceCore::create_srq(PdId pd, std::uint32_t depth, std::uint32_t sges,
-                                                 std::optional<unsigned> wanted) {
+DeviceCore::Srq DeviceCore::create_srq(PdId pd, std::uint32_t depth, std::uint32_t sges,
+                                       std::optional<unsigned> wanted) {
   engine::check("creating a shared receive queue",
                 {{"depth", depth, 1, engine::kMaxQueue}, {"sges", sges, 1, kMaxReceiveSges}});
   const std::lock_guard placing(placing_);
@@ -303,7 +298,7 @@ MRC_SETUP DeviceCore::Srq DeviceCore::create_srq(PdId pd, std::uint32_t depth, s
   return {&lane, *srq};
 }
 
-MRC_SETUP Errc DeviceCore::close_srq(Lane& lane, SrqId srq) noexcept {
+Errc DeviceCore::close_srq(Lane& lane, SrqId srq) noexcept {
   const std::lock_guard placing(placing_);
   const Errc e =
       lane.with_engine([srq](engine::Engine& engine, Time) { return engine.destroy_srq(srq); });
@@ -317,10 +312,9 @@ MRC_SETUP Errc DeviceCore::close_srq(Lane& lane, SrqId srq) noexcept {
   return Errc::ok;
 }
 
-MRC_SETUP DeviceCore::Qp DeviceCore::create_qp(engine::QpInit init,
-                                               const std::optional<QpAttributes>& attributes,
-                                               std::optional<unsigned> wanted,
-                                               const QpProfiles& profiles) {
+DeviceCore::Qp DeviceCore::create_qp(engine::QpInit init,
+                                     const std::optional<QpAttributes>& attributes,
+                                     std::optional<unsigned> wanted, const QpProfiles& profiles) {
   engine::check(kCreatingQp, engine::out_of_range(init.capacity));
   const std::lock_guard placing(placing_);
   Lane& lane = place(wanted, "QpOptions::lane");
@@ -334,8 +328,8 @@ MRC_SETUP DeviceCore::Qp DeviceCore::create_qp(engine::QpInit init,
   return {&lane, qpn.value()};
 }
 
-MRC_SETUP DeviceCore::Qp DeviceCore::create_datagram_qp(const engine::DatagramInit& init,
-                                                        std::optional<unsigned> wanted) {
+DeviceCore::Qp DeviceCore::create_datagram_qp(const engine::DatagramInit& init,
+                                              std::optional<unsigned> wanted) {
   engine::check(kCreatingQp, engine::out_of_range(init.capacity));
   const std::lock_guard placing(placing_);
   Lane& lane = place(wanted, "DatagramOptions::lane");
@@ -346,8 +340,7 @@ MRC_SETUP DeviceCore::Qp DeviceCore::create_datagram_qp(const engine::DatagramIn
 
 /// A queue pair was made in a lane, which serves its completion queues from now on. Throws
 /// mrc::Error if it was not made.
-MRC_SETUP void DeviceCore::serve(Lane& lane, const Result<Qpn>& made, CqId send_cq,
-                                 CqId receive_cq) {
+void DeviceCore::serve(Lane& lane, const Result<Qpn>& made, CqId send_cq, CqId receive_cq) {
   if (!made) {
     std::string doing(kCreatingQp);
     if (made.error() == Errc::no_resources) doing += ": see option max_qps";
@@ -361,14 +354,14 @@ MRC_SETUP void DeviceCore::serve(Lane& lane, const Result<Qpn>& made, CqId send_
 
 // --- The rest
 
-MRC_SETUP void DeviceCore::check_plane(unsigned plane) const {
+void DeviceCore::check_plane(unsigned plane) const {
   if (plane >= plane_count())
     throw Error(Errc::invalid_argument, "plane " + std::to_string(plane) +
                                             ": the device has no such plane; the last one is " +
                                             std::to_string(plane_count() - 1));
 }
 
-MRC_SETUP void DeviceCore::set_plane_enabled(unsigned plane, bool enabled) {
+void DeviceCore::set_plane_enabled(unsigned plane, bool enabled) {
   check_plane(plane);
   const PlaneMask bit = plane_bit(static_cast<Plane>(plane));
   const std::lock_guard objects(objects_);  // the same in all lanes
@@ -378,12 +371,12 @@ MRC_SETUP void DeviceCore::set_plane_enabled(unsigned plane, bool enabled) {
   planes_down_ = down;
 }
 
-MRC_SETUP PlaneMask DeviceCore::planes_down() {
+PlaneMask DeviceCore::planes_down() {
   const std::lock_guard objects(objects_);
   return planes_down_;
 }
 
-MRC_SETUP void DeviceCore::set_denied(std::vector<DeniedPaths> denied) {
+void DeviceCore::set_denied(std::vector<DeniedPaths> denied) {
   for (const DeniedPaths& one : denied) {
     check_plane(one.plane);
     kind_->check(one);
@@ -393,12 +386,12 @@ MRC_SETUP void DeviceCore::set_denied(std::vector<DeniedPaths> denied) {
   denied_ = std::move(denied);
 }
 
-MRC_SETUP std::vector<DeniedPaths> DeviceCore::denied() {
+std::vector<DeniedPaths> DeviceCore::denied() {
   const std::lock_guard objects(objects_);
   return denied_;
 }
 
-MRC_SETUP bool DeviceCore::can_deny(const DeniedPaths& denied) const try {
+bool DeviceCore::can_deny(const DeniedPaths& denied) const try {
   check_plane(denied.plane);
   kind_->check(denied);
   return true;
@@ -407,13 +400,13 @@ MRC_SETUP bool DeviceCore::can_deny(const DeniedPaths& denied) const try {
   throw;
 }
 
-MRC_SETUP PlaneState DeviceCore::plane_state(unsigned plane) const {
+PlaneState DeviceCore::plane_state(unsigned plane) const {
   check_plane(plane);
   return lanes_[0].plane_state(plane);
 }
 
 /// By the first lane: to the other hosts each is like a process, and one is enough.
-MRC_SETUP std::vector<EndpointResponse> DeviceCore::request_endpoints(
+std::vector<EndpointResponse> DeviceCore::request_endpoints(
     EndpointOperation operation, std::span<const EndpointRequest> requests, Duration timeout,
     std::optional<unsigned> dscp) {
   const unsigned in_force = dscp.value_or(config_.expert.dscp_control);
@@ -428,12 +421,12 @@ MRC_SETUP std::vector<EndpointResponse> DeviceCore::request_endpoints(
                                      static_cast<std::uint8_t>(in_force));
 }
 
-MRC_SETUP void DeviceCore::set_faults(std::string_view text, const std::string& source) {
+void DeviceCore::set_faults(std::string_view text, const std::string& source) {
   const port::FaultSchedule schedule = lanes_[0].faults().parse(text, source);
   for (const auto& lane : lanes_) lane->start_faults(schedule);
 }
 
-MRC_SETUP std::vector<std::string> DeviceCore::plane_names() const {
+std::vector<std::string> DeviceCore::plane_names() const {
   std::vector<std::string> names;
   for (const auto& port : lanes_[0].planes().ports)
     names.push_back(
@@ -441,7 +434,7 @@ MRC_SETUP std::vector<std::string> DeviceCore::plane_names() const {
   return names;
 }
 
-MRC_SETUP DeviceStats DeviceCore::stats(bool peers) {
+DeviceStats DeviceCore::stats(bool peers) {
   DeviceStats s;
   s.pds = pds_;
   s.mrs = mrs_;
@@ -452,7 +445,7 @@ MRC_SETUP DeviceStats DeviceCore::stats(bool peers) {
   return s;
 }
 
-MRC_SETUP std::vector<QpReport> DeviceCore::queue_pairs() {
+std::vector<QpReport> DeviceCore::queue_pairs() {
   std::vector<QpReport> reports;
   for (const auto& lane : lanes_)
     for (std::size_t at = 0; at < lane->qp_places();)

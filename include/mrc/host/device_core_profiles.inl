@@ -10,7 +10,7 @@
 
 namespace mrc::inline v0_1::detail {
 
-MRC_SETUP void DeviceCore::open_profiles() {
+void DeviceCore::open_profiles() {
   ProfileSurroundings around;
   around.planes = plane_count();
   around.seed = config_.seed != 0 ? config_.seed : guid_;
@@ -22,7 +22,7 @@ MRC_SETUP void DeviceCore::open_profiles() {
 
 /// Throws mrc::Error if no lane can send the EV: lanes differ in the source ports of UDP planes.
 /// The paths of a lane do not change, so no lock is needed.
-MRC_SETUP void DeviceCore::check_ev(path::EvMode mode, const ExpandedEv& ev) const {
+void DeviceCore::check_ev(path::EvMode mode, const ExpandedEv& ev) const {
   std::optional<Error> first;
   for (const auto& lane : lanes_) try {
       (void)kind_->path_of(lane->planes(), mode, ev, 0);
@@ -33,11 +33,11 @@ MRC_SETUP void DeviceCore::check_ev(path::EvMode mode, const ExpandedEv& ev) con
   if (first) throw *first;
 }
 
-MRC_SETUP std::vector<ProfileEv> DeviceCore::own_evs() const {
+std::vector<ProfileEv> DeviceCore::own_evs() const {
   return kind_->own_evs(lanes_[0].planes());
 }
 
-MRC_SETUP std::vector<EvEntry> DeviceCore::own_ev_entries() const {
+std::vector<EvEntry> DeviceCore::own_ev_entries() const {
   const std::vector<ProfileEv> evs = own_evs();
   std::vector<EvEntry> entries(evs.size());
   for (std::size_t i = 0; i < evs.size(); ++i) entries[i].ev = evs[i];
@@ -45,15 +45,15 @@ MRC_SETUP std::vector<EvEntry> DeviceCore::own_ev_entries() const {
   return entries;
 }
 
-MRC_SETUP void DeviceCore::change_format_profile(ProfileId id, const FormatProfileChange& change) {
+void DeviceCore::change_format_profile(ProfileId id, const FormatProfileChange& change) {
   profiles_.with([&](ProfileRegistry& profiles) { profiles.change_format(id, change); });
 }
 
-MRC_SETUP void DeviceCore::change_cc_profile(ProfileId id, const CcProfileChange& change) {
+void DeviceCore::change_cc_profile(ProfileId id, const CcProfileChange& change) {
   profiles_.change_cc(id, change);
 }
 
-MRC_SETUP void DeviceCore::change_ev_profile(ProfileId id, const EvProfileChange& change) {
+void DeviceCore::change_ev_profile(ProfileId id, const EvProfileChange& change) {
   const std::lock_guard changing(changing_profiles_);
   const auto changed = profiles_.change_evs(id, change);
   if (changed.update.table)
@@ -62,7 +62,7 @@ MRC_SETUP void DeviceCore::change_ev_profile(ProfileId id, const EvProfileChange
 }
 
 /// An entry is GOOD or ASSUMED_BAD if it is so towards every destination.
-MRC_SETUP EvProfileInfo DeviceCore::ev_profile(ProfileId id, bool of_host) {
+EvProfileInfo DeviceCore::ev_profile(ProfileId id, bool of_host) {
   const std::lock_guard changing(changing_profiles_);
   const auto known = [id](const ProfileRegistry& profiles) { return profiles.evs(id); };
   EvProfileInfo info = of_host ? profiles_.with_host(known) : profiles_.with(known);

@@ -37,7 +37,7 @@ inline constexpr int kProtocol = 1;
 /// Peers and paths that are copied while a lane is locked: some microseconds.
 inline constexpr std::size_t kPart = 32;
 
-[[nodiscard]] MRC_SETUP Json failure(std::string_view code, std::string_view text) {
+[[nodiscard]] Json failure(std::string_view code, std::string_view text) {
   return {{"ok", false}, {"error", {{"code", code}, {"text", text}}}};
 }
 

@@ -5,8 +5,6 @@
 #include <string>
 #include <string_view>
 
-#include "mrc/core/linkage.hpp"
-
 /// What devices leave behind (option `dump`, docs/control.md): when they close, when the process
 /// exits or dies by a signal, and whenever it gets SIGUSR2.
 namespace mrc::inline v0_1::detail {
@@ -43,7 +41,3 @@ bool remove_dump_source(DumpSource& source) noexcept;
 void leave_dump(DumpSource& source, std::string_view why) noexcept;
 
 }  // namespace mrc::inline v0_1::detail
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/host/dumps.inl"
-#endif

@@ -94,7 +94,7 @@ extern "C" inline void openmrc_on_dump_signal(int signal, ::siginfo_t* info, voi
 }
 
 /// This process's; a forked child has one of its own, since locks may be held in its parent's.
-[[nodiscard]] MRC_SETUP DumpState& state_of_dumps() {
+[[nodiscard]] DumpState& state_of_dumps() {
   DumpState* state = dump_state.load(std::memory_order_acquire);
   if (state != nullptr && !state->fork.forked()) return *state;
   auto* fresh = new DumpState;
@@ -110,7 +110,7 @@ extern "C" inline void openmrc_on_dump_signal(int signal, ::siginfo_t* info, voi
   return *fresh;
 }
 
-MRC_SETUP void leave_dump(DumpSource& source, std::string_view why) noexcept try {
+void leave_dump(DumpSource& source, std::string_view why) noexcept try {
   const std::string text = source.dump(why) + "\n";
   const UniqueFd file =
       open_own_file(source.dump_file().c_str(), O_WRONLY | O_APPEND | O_CREAT, 0600);
@@ -124,7 +124,7 @@ MRC_SETUP void leave_dump(DumpSource& source, std::string_view why) noexcept try
 } catch (const std::exception&) {  // out of memory: there is nothing to be done about it
 }
 
-MRC_SETUP void serve_dumps(DumpState& state) noexcept {
+void serve_dumps(DumpState& state) noexcept {
   state.thread = static_cast<::pid_t>(::syscall(SYS_gettid));
   while (true) {
     ::pollfd asked{state.asked.fd(), POLLIN, 0};
@@ -142,8 +142,7 @@ MRC_SETUP void serve_dumps(DumpState& state) noexcept {
 }
 
 /// Not std::timed_mutex, whose calls thread sanitizers do not know.
-[[nodiscard]] MRC_SETUP std::unique_lock<std::mutex> lock_within(std::mutex& mutex,
-                                                                 Duration patience) {
+[[nodiscard]] std::unique_lock<std::mutex> lock_within(std::mutex& mutex, Duration patience) {
   std::unique_lock lock(mutex, std::try_to_lock);
   for (const Time end = monotonic_now() + patience; !lock.owns_lock() && monotonic_now() < end;) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -152,7 +151,7 @@ MRC_SETUP void serve_dumps(DumpState& state) noexcept {
   return lock;
 }
 
-MRC_SETUP void leave_dumps_at_exit() {
+void leave_dumps_at_exit() {
   DumpState* state = dump_state.load(std::memory_order_acquire);
   if (state == nullptr || state->fork.forked()) return;
   // The thread may be held up by one that has died.
@@ -163,7 +162,7 @@ MRC_SETUP void leave_dumps_at_exit() {
   state->exited = true;
 }
 
-MRC_SETUP void install_dump_handlers(DumpState& state) {
+void install_dump_handlers(DumpState& state) {
   for (const auto& [signal, name] : kDumpSignals) {
     bool& installed = state.installed[static_cast<std::size_t>(signal)];
     struct sigaction earlier {};
@@ -181,7 +180,7 @@ MRC_SETUP void install_dump_handlers(DumpState& state) {
 }
 
 /// Those that the program has replaced stay: they may be called by what has replaced them.
-MRC_SETUP void remove_dump_handlers(DumpState& state) noexcept {
+void remove_dump_handlers(DumpState& state) noexcept {
   for (const auto& [signal, name] : kDumpSignals) {
     bool& installed = state.installed[static_cast<std::size_t>(signal)];
     struct sigaction now {};
@@ -192,7 +191,7 @@ MRC_SETUP void remove_dump_handlers(DumpState& state) noexcept {
   }
 }
 
-MRC_SETUP void add_dump_source(DumpSource& source) {
+void add_dump_source(DumpSource& source) {
   static std::mutex adding;  // of threads that open the first device at the same time
   const std::unique_lock one = lock_within(adding, std::chrono::seconds(1));  // or of a parent
   DumpState& state = state_of_dumps();
@@ -208,7 +207,7 @@ MRC_SETUP void add_dump_source(DumpSource& source) {
   if (state.sources.size() == 1) install_dump_handlers(state);
 }
 
-MRC_SETUP bool remove_dump_source(DumpSource& source) noexcept {
+bool remove_dump_source(DumpSource& source) noexcept {
   DumpState& state = *dump_state.load(std::memory_order_acquire);
   const std::lock_guard lock(state.mutex);
   std::erase(state.sources, &source);
@@ -216,7 +215,7 @@ MRC_SETUP bool remove_dump_source(DumpSource& source) noexcept {
   return !state.exited;
 }
 
-MRC_SETUP void check_dump_file(const std::string& file) {
+void check_dump_file(const std::string& file) {
   constexpr int kHow = O_WRONLY | O_APPEND;
   UniqueFd there = open_own_file(file.c_str(), kHow, 0);
   if (there.open() || errno == ENXIO) return;  // a pipe may have no reader

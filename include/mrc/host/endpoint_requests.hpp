@@ -9,7 +9,6 @@
 
 #include "mrc/api/device_config.hpp"
 #include "mrc/api/endpoint_types.hpp"
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/token_bucket.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/engine.hpp"
@@ -102,7 +101,3 @@ class EndpointRequests {
 };
 
 }  // namespace mrc::inline v0_1::detail
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/host/endpoint_requests.inl"
-#endif

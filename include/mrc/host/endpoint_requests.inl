@@ -16,9 +16,9 @@ namespace mrc::inline v0_1::detail {
 /// How long a call waits for next hops, in each plane.
 inline constexpr Duration kRequestRouteTime = std::chrono::milliseconds(20);
 
-MRC_SETUP EndpointRequests::Batch EndpointRequests::prepare(
-    EndpointOperation operation, std::span<const EndpointRequest> requests,
-    std::uint8_t dscp) const {
+EndpointRequests::Batch EndpointRequests::prepare(EndpointOperation operation,
+                                                  std::span<const EndpointRequest> requests,
+                                                  std::uint8_t dscp) const {
   if (!planes_.kind->knows_strangers())
     throw Error(Errc::unsupported,
                 "endpoint requests: planes of this kind reach connected peers only; UDP planes and "
@@ -54,7 +54,7 @@ MRC_SETUP EndpointRequests::Batch EndpointRequests::prepare(
 }
 
 /// By which it leaves.
-MRC_SETUP Plane EndpointRequests::plane_of(const EndpointRequest& request) const {
+Plane EndpointRequests::plane_of(const EndpointRequest& request) const {
   unsigned own = 0;
   while (own < planes_.count() && planes_.ports[own]->address().ip != request.source) ++own;
   if (own == planes_.count())
@@ -70,8 +70,7 @@ MRC_SETUP Plane EndpointRequests::plane_of(const EndpointRequest& request) const
   return static_cast<Plane>(own);
 }
 
-MRC_SETUP EndpointRequests::Ready EndpointRequests::make_ready(
-    const EndpointRequest& request) const {
+EndpointRequests::Ready EndpointRequests::make_ready(const EndpointRequest& request) const {
   const PlaneKind& kind = *planes_.kind;
   Ready out;
   out.id = request.id;
@@ -109,17 +108,17 @@ MRC_SETUP EndpointRequests::Ready EndpointRequests::make_ready(
   return out;
 }
 
-MRC_SETUP void EndpointRequests::open(const Batch&) {
+void EndpointRequests::open(const Batch&) {
   if (batches_ == 0) engine_.expect_responses(kResponses);
   ++batches_;
 }
 
-MRC_SETUP void EndpointRequests::close(const Batch& batch) noexcept {
+void EndpointRequests::close(const Batch& batch) noexcept {
   std::erase_if(open_, [&](const auto& entry) { return entry.second.batch == &batch; });
   if (--batches_ == 0) engine_.expect_responses(0);
 }
 
-MRC_SETUP void EndpointRequests::work(Time now, Batch& batch) {
+void EndpointRequests::work(Time now, Batch& batch) {
   take_responses();
   for (Batch::Host& host : batch.hosts)
     while (host.next < host.requests.size() && open_.size() < kMostOpen && host.pace.take(now)) {
@@ -130,7 +129,7 @@ MRC_SETUP void EndpointRequests::work(Time now, Batch& batch) {
 }
 
 /// A response names its request by number and time stamp, and comes from where that went.
-MRC_SETUP void EndpointRequests::take_responses() {
+void EndpointRequests::take_responses() {
   engine::ResponseInput input;
   while (engine_.poll_response(input)) {
     const auto at = open_.find(input.id);
@@ -148,7 +147,7 @@ MRC_SETUP void EndpointRequests::take_responses() {
 }
 
 /// False: the port is busy. A request in a plane that is down is lost.
-MRC_SETUP bool EndpointRequests::send(Time now, Batch& batch, std::size_t index) {
+bool EndpointRequests::send(Time now, Batch& batch, std::size_t index) {
   Ready& request = batch.requests[index];
   if (!planes_.up(request.plane)) return true;
   std::uint16_t number = engine_.take_request_id();
@@ -168,8 +167,8 @@ MRC_SETUP bool EndpointRequests::send(Time now, Batch& batch, std::size_t index)
   return true;
 }
 
-MRC_SETUP void EndpointRequests::write(const Batch& batch, const Ready& request,
-                                       std::uint16_t number) noexcept {
+void EndpointRequests::write(const Batch& batch, const Ready& request,
+                             std::uint16_t number) noexcept {
   wire::EndpointRequestPacket p{
       wire::Bth::make(wire::Opcode::endpoint_request, kEndpointQpn, Psn{number}), {}};
   p.erth.set_op(batch.op);

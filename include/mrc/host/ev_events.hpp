@@ -15,6 +15,7 @@
 
 #include "mrc/api/profile_types.hpp"
 #include "mrc/core/fork_mark.hpp"
+#include "mrc/core/linkage.hpp"
 #include "mrc/core/ring.hpp"
 #include "mrc/core/system_error.hpp"
 #include "mrc/core/uncancelled.hpp"
@@ -25,7 +26,7 @@ namespace mrc::inline v0_1::detail {
 /// EV events that wait for a reader (mrc-1.0 §3.7). When there is no room, an event is dropped, and
 /// the next one that finds room says how many were. Any thread; it has a lock of its own, under
 /// which it calls nothing.
-class EvEventQueue {
+class MRC_LOCAL EvEventQueue {
  public:
   /// Room for `depth` events. Throws mrc::Error.
   explicit EvEventQueue(std::size_t depth)

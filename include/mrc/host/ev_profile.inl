@@ -59,8 +59,8 @@ using EvNumbers = std::map<std::pair<path::EvValue, std::uint8_t>, std::uint64_t
   return values;
 }
 
-MRC_SETUP ProfileRegistry::EvChanged ProfileRegistry::change_evs(ProfileId id,
-                                                                 const EvProfileChange& change) {
+ProfileRegistry::EvChanged ProfileRegistry::change_evs(ProfileId id,
+                                                       const EvProfileChange& change) {
   if (change.fields && !change.operations.empty())
     bad_evs(id, Errc::invalid_argument, "fields and operations in one call");
   Evs next = copy_of(evs_, id);
@@ -93,8 +93,7 @@ MRC_SETUP ProfileRegistry::EvChanged ProfileRegistry::change_evs(ProfileId id,
 }
 
 /// Applies the attributes that the state allows to be changed. Throws for others.
-MRC_SETUP void ProfileRegistry::set_attributes(ProfileId id, Evs& evs,
-                                               const EvProfileChange& change) const {
+void ProfileRegistry::set_attributes(ProfileId id, Evs& evs, const EvProfileChange& change) const {
   if (evs.state == ProfileState::online &&
       (change.mode || change.format || change.ev_count || change.min_active))
     bad_evs(id, Errc::invalid_state,
@@ -121,7 +120,7 @@ MRC_SETUP void ProfileRegistry::set_attributes(ProfileId id, Evs& evs,
 }
 
 /// Throws if the ports can't send one of the EVs.
-MRC_SETUP void ProfileRegistry::check_entries(ProfileId id, const Evs& evs) const {
+void ProfileRegistry::check_entries(ProfileId id, const Evs& evs) const {
   if (evs.mode == EvProfileMode::automatic) return;
   const path::EvFormatProfile format = format_of(evs);
   try {
@@ -133,7 +132,7 @@ MRC_SETUP void ProfileRegistry::check_entries(ProfileId id, const Evs& evs) cons
 }
 
 /// Gives the array its size and, in GENERATED mode, its EVs.
-MRC_SETUP void ProfileRegistry::fill(ProfileId id, Evs& evs) const {
+void ProfileRegistry::fill(ProfileId id, Evs& evs) const {
   if (!evs.mode || !evs.ev_count) return;
   const std::size_t size = evs.mode == EvProfileMode::automatic ? 0 : *evs.ev_count;
   const std::size_t others = evs_in_use() - (evs_.contains(id) ? evs_.at(id).entries.size() : 0);
@@ -156,7 +155,7 @@ MRC_SETUP void ProfileRegistry::fill(ProfileId id, Evs& evs) const {
 }
 
 /// Throws Error without the profile's number, which the caller adds.
-MRC_SETUP void ProfileRegistry::operate(Evs& evs, const EvOperation& op) const {
+void ProfileRegistry::operate(Evs& evs, const EvOperation& op) const {
   if (evs.mode == EvProfileMode::automatic)
     throw Error(Errc::unsupported, "the EVs of an AUTO profile are the device's");
   if (op.state != EvState::good && op.state != EvState::denied)
@@ -188,7 +187,7 @@ MRC_SETUP void ProfileRegistry::operate(Evs& evs, const EvOperation& op) const {
 }
 
 /// Throws unless the profile may go there. True if it moved.
-MRC_SETUP bool ProfileRegistry::to_state(ProfileId id, Evs& evs, ProfileState state) const {
+bool ProfileRegistry::to_state(ProfileId id, Evs& evs, ProfileState state) const {
   require_step("EV", id, evs.state, state);
   if (evs.users > 0) bad_evs(id, Errc::in_use, "queue pairs use it");
   require_complete(id, evs, state);
@@ -197,8 +196,7 @@ MRC_SETUP bool ProfileRegistry::to_state(ProfileId id, Evs& evs, ProfileState st
 }
 
 /// What a profile must have to be in that state.
-MRC_SETUP void ProfileRegistry::require_complete(ProfileId id, const Evs& evs,
-                                                 ProfileState state) const {
+void ProfileRegistry::require_complete(ProfileId id, const Evs& evs, ProfileState state) const {
   const bool automatic = evs.mode == EvProfileMode::automatic;
   if (state != ProfileState::init) {
     require_set("EV", id, evs.mode.has_value(), "its mode is not set");
@@ -224,7 +222,7 @@ MRC_SETUP void ProfileRegistry::require_complete(ProfileId id, const Evs& evs,
 }
 
 /// The format profile, which must be ONLINE.
-MRC_SETUP path::EvFormatProfile ProfileRegistry::format_of(const Evs& evs) const {
+path::EvFormatProfile ProfileRegistry::format_of(const Evs& evs) const {
   const Format format = copy_of(formats_, *evs.format);
   if (format.state != ProfileState::online)
     bad_profile("format", *evs.format, Errc::invalid_state,
@@ -233,8 +231,8 @@ MRC_SETUP path::EvFormatProfile ProfileRegistry::format_of(const Evs& evs) const
 }
 
 /// Expands an EV; its name is not final. Without fields, the value is that of the packet fields.
-MRC_SETUP ExpandedEv ProfileRegistry::expanded(const Evs& evs, const path::EvFormatProfile& format,
-                                               const ProfileEv& ev) const {
+ExpandedEv ProfileRegistry::expanded(const Evs& evs, const path::EvFormatProfile& format,
+                                     const ProfileEv& ev) const {
   ExpandedEv out;
   if (evs.fields.empty()) {
     unsigned width = 0;
@@ -255,7 +253,7 @@ MRC_SETUP ExpandedEv ProfileRegistry::expanded(const Evs& evs, const path::EvFor
 
 /// SRv6 EVs may be longer than the 32 bits by which SACKs name them: those that would have the name
 /// of another EV get the next one that is free. Entries whose EV stays keep their names.
-MRC_SETUP EvTablePtr ProfileRegistry::make_table(ProfileId id, const Evs& evs) const {
+EvTablePtr ProfileRegistry::make_table(ProfileId id, const Evs& evs) const {
   auto table = std::make_shared<EvTable>();
   table->profile = id;
   table->mode = *evs.mode;
@@ -292,7 +290,7 @@ MRC_SETUP EvTablePtr ProfileRegistry::make_table(ProfileId id, const Evs& evs) c
   return table;
 }
 
-MRC_SETUP EvProfileInfo ProfileRegistry::evs(ProfileId id) const {
+EvProfileInfo ProfileRegistry::evs(ProfileId id) const {
   const Evs evs = copy_of(evs_, id);
   EvProfileInfo info{evs.state,      evs.mode,       evs.format, evs.ev_count.value_or(0),
                      evs.min_active, evs.event_mask, evs.fields, {},

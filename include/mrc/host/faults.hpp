@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "mrc/api/fault_schedule.hpp"
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/time.hpp"
 #include "mrc/plane/plane_kind.hpp"
 
@@ -41,7 +40,3 @@ class Faults {
 };
 
 }  // namespace mrc::inline v0_1::detail
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/host/faults.inl"
-#endif

@@ -9,14 +9,13 @@
 
 namespace mrc::inline v0_1::detail {
 
-MRC_SETUP port::FaultSchedule Faults::parse(std::string_view text,
-                                            const std::string& source) const {
+port::FaultSchedule Faults::parse(std::string_view text, const std::string& source) const {
   port::FaultSchedule parsed = port::FaultSchedule::parse(text);
   check(parsed, source);
   return parsed;
 }
 
-MRC_SETUP void Faults::check(const port::FaultSchedule& schedule, const std::string& source) const {
+void Faults::check(const port::FaultSchedule& schedule, const std::string& source) const {
   for (const port::TargetedFault& fault : schedule.all()) {
     const auto fail = [&](Errc code, const std::string& why) {
       throw Error(code, source + "fault '" + port::to_string(fault.target) + "': " + why);
@@ -41,13 +40,13 @@ MRC_SETUP void Faults::check(const port::FaultSchedule& schedule, const std::str
   }
 }
 
-MRC_DECL void Faults::start(port::FaultSchedule schedule, Time now) noexcept {
+void Faults::start(port::FaultSchedule schedule, Time now) noexcept {
   schedule_ = std::move(schedule);
   start_ = now;
   apply(now);
 }
 
-MRC_DECL void Faults::apply(Time now) noexcept {
+void Faults::apply(Time now) noexcept {
   const Duration t = now - start_;
   for (unsigned i = 0; i < planes_.count(); ++i) {
     Port& port = *planes_.ports[i];

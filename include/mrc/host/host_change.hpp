@@ -10,7 +10,6 @@
 
 #include "mrc/api/profile_types.hpp"
 #include "mrc/control/remote_device.hpp"
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/time.hpp"
 #include "mrc/host/host_store.hpp"
 
@@ -77,7 +76,3 @@ void put_in_force(HostStoreWriter& store, HostChange& change, const HostSearch& 
 void merge_states(ProfileId id, EvProfileInfo& info, const HostSearch& search);
 
 }  // namespace mrc::inline v0_1::detail
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/host/host_change.inl"
-#endif

@@ -19,9 +19,8 @@
 
 namespace mrc::inline v0_1::detail {
 
-MRC_SETUP control::Found devices_of_host(const HostSearch& search,
-                                         std::vector<control::SocketName>& seen,
-                                         std::vector<std::string>* elsewhere) {
+control::Found devices_of_host(const HostSearch& search, std::vector<control::SocketName>& seen,
+                               std::vector<std::string>* elsewhere) {
   control::Found found = control::find_devices(
       search.folders, search.greeting, std::min(search.greeting, kAnswerPatience),
       [&seen](const control::SocketName& name) {
@@ -48,7 +47,7 @@ MRC_SETUP control::Found devices_of_host(const HostSearch& search,
 namespace host_change {
 
 /// Devices that nobody has confirmed for.
-MRC_SETUP void add_unconfirmed(HostChange& change, ::uid_t user, std::string why) {
+void add_unconfirmed(HostChange& change, ::uid_t user, std::string why) {
   const bool counts = control::is_trusted_user(user);
   (counts ? change.unconfirmed : change.others_unconfirmed).push_back(std::move(why));
 }
@@ -66,7 +65,7 @@ void ask_all(const std::vector<std::unique_ptr<control::RemoteDevice>>& devices,
 }
 
 /// Whether that says that the device has gone.
-[[nodiscard]] MRC_SETUP bool is_gone(const std::exception_ptr& error) {
+[[nodiscard]] bool is_gone(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
   } catch (const Error& what) {
@@ -77,8 +76,7 @@ void ask_all(const std::vector<std::unique_ptr<control::RemoteDevice>>& devices,
 }
 
 /// What a device's answer has thrown, as mrc::Error.
-[[noreturn]] MRC_SETUP void rethrow(const control::RemoteDevice& device,
-                                    const std::exception_ptr& error) {
+[[noreturn]] void rethrow(const control::RemoteDevice& device, const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
   } catch (const Error&) {
@@ -89,7 +87,7 @@ void ask_all(const std::vector<std::unique_ptr<control::RemoteDevice>>& devices,
 }
 
 /// Leaves those rules that mean nothing to a device either, by its answer to `check_rules`.
-MRC_SETUP void keep_unknown(SteeringRules& rules, const nlohmann::json& answer) {
+void keep_unknown(SteeringRules& rules, const nlohmann::json& answer) {
   const auto unknown = answer.find("unknown_rules");
   if (unknown == answer.end()) {  // an older version: they may mean something
     rules = {};
@@ -100,8 +98,7 @@ MRC_SETUP void keep_unknown(SteeringRules& rules, const nlohmann::json& answer) 
 
 }  // namespace host_change
 
-MRC_SETUP HostChange ask_devices(HostStoreWriter& store, const HostState& wanted,
-                                 const HostSearch& search) {
+HostChange ask_devices(HostStoreWriter& store, const HostState& wanted, const HostSearch& search) {
   HostChange change;
   change.serial = store.propose(wanted);
   SteeringRules without_effect = without(wanted.steering, store.rules().steering);
@@ -139,8 +136,8 @@ MRC_SETUP HostChange ask_devices(HostStoreWriter& store, const HostState& wanted
 
 /// Tells devices that the rules have changed, and notes what they say. Those of other users have
 /// until `end` at most.
-MRC_SETUP void tell_devices(const std::vector<std::unique_ptr<control::RemoteDevice>>& devices,
-                            HostChange& change, Duration patience, Time end) {
+void tell_devices(const std::vector<std::unique_ptr<control::RemoteDevice>>& devices,
+                  HostChange& change, Duration patience, Time end) {
   const auto tell = [&](control::RemoteDevice& device) {
     if (!control::is_trusted_user(device.user())) device.set_patience(patience, end);
     nlohmann::json answer = device.request({{"request", "host_changed"}}, patience);
@@ -165,7 +162,7 @@ MRC_SETUP void tell_devices(const std::vector<std::unique_ptr<control::RemoteDev
       });
 }
 
-MRC_SETUP void put_in_force(HostStoreWriter& store, HostChange& change, const HostSearch& search) {
+void put_in_force(HostStoreWriter& store, HostChange& change, const HostSearch& search) {
   store.commit();
   const Time end = monotonic_now() + std::min(search.answer, kAnswerPatience);
   tell_devices(change.devices, change, search.answer, end);
@@ -178,14 +175,13 @@ MRC_SETUP void put_in_force(HostStoreWriter& store, HostChange& change, const Ho
   }
 }
 
-MRC_SETUP HostChange change_host(HostStoreWriter& store, const HostState& wanted,
-                                 const HostSearch& search) {
+HostChange change_host(HostStoreWriter& store, const HostState& wanted, const HostSearch& search) {
   HostChange change = ask_devices(store, wanted, search);
   put_in_force(store, change, search);
   return change;
 }
 
-MRC_SETUP void merge_states(ProfileId id, EvProfileInfo& info, const HostSearch& search) {
+void merge_states(ProfileId id, EvProfileInfo& info, const HostSearch& search) {
   std::vector<control::SocketName> seen;
   const control::Found found = devices_of_host(search, seen);
   std::string all(info.entries.size(), '-');

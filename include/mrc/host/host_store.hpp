@@ -6,7 +6,6 @@
 
 #include "mrc/api/log.hpp"
 #include "mrc/core/fork_mark.hpp"
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/time.hpp"
 #include "mrc/core/unique_fd.hpp"
 #include "mrc/host/host_rules.hpp"
@@ -106,7 +105,3 @@ class HostStoreWriter {
 };
 
 }  // namespace mrc::inline v0_1::detail
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/host/host_store.inl"
-#endif

@@ -30,13 +30,13 @@ inline constexpr int kStoreVersion = 1;
 inline constexpr std::size_t kLargestStore = 16 << 20;
 
 /// Where the store of a folder for control sockets is.
-[[nodiscard]] MRC_SETUP std::string store_in(const std::string& folder) {
+[[nodiscard]] std::string store_in(const std::string& folder) {
   return folder + "/host";
 }
 
 /// Whether only root, this user, or the owner of the folder for control sockets can have written
 /// what `is` tells of.
-[[nodiscard]] MRC_SETUP bool is_trusted(const struct stat& is, const std::string& folder) {
+[[nodiscard]] bool is_trusted(const struct stat& is, const std::string& folder) {
   struct stat above {};
   const bool known = ::lstat(folder.c_str(), &above) == 0 && S_ISDIR(above.st_mode);
   return (is.st_uid == 0 || is.st_uid == ::geteuid() || (known && is.st_uid == above.st_uid)) &&
@@ -44,7 +44,7 @@ inline constexpr std::size_t kLargestStore = 16 << 20;
 }
 
 /// The store is there and trusted. `make`: makes it, if this user may.
-[[nodiscard]] MRC_SETUP bool has_store(const std::string& folder, bool make) {
+[[nodiscard]] bool has_store(const std::string& folder, bool make) {
   const std::string store = store_in(folder);
   struct stat is {};
   if (make && ::lstat(folder.c_str(), &is) == 0 && (is.st_uid == ::geteuid() || ::geteuid() == 0) &&
@@ -54,8 +54,8 @@ inline constexpr std::size_t kLargestStore = 16 << 20;
 }
 
 /// Opens a file of the store; it is made with `flags` O_CREAT. None: errno says why.
-[[nodiscard]] MRC_SETUP UniqueFd open_in_store(const std::string& folder, const std::string& name,
-                                               int flags) {
+[[nodiscard]] UniqueFd open_in_store(const std::string& folder, const std::string& name,
+                                     int flags) {
   UniqueFd file(::open((store_in(folder) + "/" + name).c_str(),
                        flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0644));
   struct stat is {};
@@ -69,7 +69,7 @@ inline constexpr std::size_t kLargestStore = 16 << 20;
 }
 
 /// Of the rules in force. Before they are read: if they change meanwhile, they are read again.
-[[nodiscard]] MRC_SETUP StoreMark mark_of(const std::string& folder, const std::string& key) {
+[[nodiscard]] StoreMark mark_of(const std::string& folder, const std::string& key) {
   struct stat is {};
   if (!has_store(folder, false) ||
       ::lstat((store_in(folder) + "/" + key + ".json").c_str(), &is) != 0)
@@ -78,7 +78,7 @@ inline constexpr std::size_t kLargestStore = 16 << 20;
 }
 
 /// What a file of the store says; nothing if it is not there. Throws mrc::Error.
-[[nodiscard]] MRC_SETUP HostState read_rules(const std::string& folder, const std::string& name) {
+[[nodiscard]] HostState read_rules(const std::string& folder, const std::string& name) {
   const auto fail = [&](const std::string& why) {
     throw Error(Errc::bad_message,
                 "the rules for this host in " + store_in(folder) + "/" + name + ' ' + why);
@@ -111,33 +111,32 @@ inline constexpr std::size_t kLargestStore = 16 << 20;
   return {};
 }
 
-MRC_SETUP std::string host_key() {
+std::string host_key() {
   char name[17];
   std::snprintf(name, sizeof name, "%016" PRIx64, port::network_namespace());
   return name;
 }
 
-MRC_SETUP std::string store_folder(std::string_view control_setting) {
+std::string store_folder(std::string_view control_setting) {
   const bool named = control_setting != "auto" && control_setting != "off";
   return std::string(named ? control_setting : control::kRunFolder);
 }
 
-MRC_SETUP HostState read_host_state(const std::string& folder) {
+HostState read_host_state(const std::string& folder) {
   return read_rules(folder, host_key() + ".json");
 }
 
-MRC_SETUP HostStore::HostStore(std::string folder, const Log& log)
-    : folder_(std::move(folder)), log_(log) {
+HostStore::HostStore(std::string folder, const Log& log) : folder_(std::move(folder)), log_(log) {
   (void)look();
 }
 
-MRC_SETUP void HostStore::reread() {
+void HostStore::reread() {
   const StoreMark now = mark_of(folder_, key_);
   set(std::make_shared<const HostState>(read_rules(folder_, key_ + ".json")));
   read_ = now;
 }
 
-MRC_SETUP bool HostStore::look() noexcept try {
+bool HostStore::look() noexcept try {
   const StoreMark now = mark_of(folder_, key_);
   if (now == read_) return false;
   try {
@@ -151,7 +150,7 @@ MRC_SETUP bool HostStore::look() noexcept try {
   return false;
 }
 
-MRC_SETUP HostState HostStore::proposal() const {
+HostState HostStore::proposal() const {
   HostState wanted = read_rules(folder_, key_ + ".json.new");
   if (wanted.serial == 0)
     throw Error(Errc::not_found, "nothing is proposed in " + store_in(folder_) +
@@ -159,7 +158,7 @@ MRC_SETUP HostState HostStore::proposal() const {
   return wanted;
 }
 
-MRC_SETUP HostStoreWriter::HostStoreWriter(const std::string& folder, Duration patience, bool anew)
+HostStoreWriter::HostStoreWriter(const std::string& folder, Duration patience, bool anew)
     : folder_(folder) {
   struct stat is {};
   const bool there = ::stat(folder_.c_str(), &is) == 0;
@@ -190,13 +189,13 @@ MRC_SETUP HostStoreWriter::HostStoreWriter(const std::string& folder, Duration p
   }
 }
 
-MRC_SETUP HostStoreWriter::~HostStoreWriter() {
+HostStoreWriter::~HostStoreWriter() {
   if (fork_.forked()) return;
   if (open_) (void)::unlink((store_in(folder_) + "/" + key_ + ".json.new").c_str());
   (void)::flock(lock_.fd(), LOCK_UN);  // children that were forked meanwhile have it, too
 }
 
-MRC_SETUP std::uint64_t HostStoreWriter::propose(HostState wanted) {
+std::uint64_t HostStoreWriter::propose(HostState wanted) {
   check_size(wanted.steering);
   wanted.serial = std::max<std::uint64_t>(1, random_seed());
   nlohmann::json json = to_json(wanted.steering);
@@ -219,7 +218,7 @@ MRC_SETUP std::uint64_t HostStoreWriter::propose(HostState wanted) {
   return proposed_.serial;
 }
 
-MRC_SETUP void HostStoreWriter::commit() {
+void HostStoreWriter::commit() {
   const std::string path = store_in(folder_) + "/" + key_ + ".json";
   if (::rename((path + ".new").c_str(), path.c_str()) != 0) throw_errno("cannot write " + path);
   open_ = false;

@@ -5,7 +5,6 @@
 #include <span>
 #include <string>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/core/unique_fd.hpp"
 #include "mrc/net/address.hpp"
@@ -33,7 +32,3 @@ class KeyLog {
 };
 
 }  // namespace mrc::inline v0_1::detail
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/host/key_log.inl"
-#endif

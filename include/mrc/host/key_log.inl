@@ -18,7 +18,7 @@
 
 namespace mrc::inline v0_1::detail {
 
-MRC_SETUP KeyLog::KeyLog(const std::string& path) {
+KeyLog::KeyLog(const std::string& path) {
   if (path.empty()) return;
   file_ = open_own_file(path.c_str(), O_WRONLY | O_APPEND | O_CREAT, 0600);
   struct stat status {};
@@ -31,8 +31,8 @@ MRC_SETUP KeyLog::KeyLog(const std::string& path) {
                     "600` it");
 }
 
-MRC_SETUP void KeyLog::add(std::span<const port::PeerAddress> planes, Qpn qpn,
-                           std::uint64_t tag) noexcept try {
+void KeyLog::add(std::span<const port::PeerAddress> planes, Qpn qpn, std::uint64_t tag) noexcept
+    try {
   if (!open() || tag == 0) return;
   std::vector<std::string> addresses;  // in order; planes may share one
   for (const port::PeerAddress& plane : planes) {

@@ -76,7 +76,7 @@ struct PathProbe {
 ///
 /// Thread contract: any thread, without the lock. One mutex guards everything; it is taken once per
 /// call, not per packet.
-class alignas(64) Lane {  // shares no cache line with another one
+class MRC_LOCAL alignas(64) Lane {  // shares no cache line with another one
  public:
   /// Opens the ports, under that slot or the lowest free one. Throws mrc::Error.
   Lane(const LaneSurroundings& around, unsigned index, std::optional<std::uint8_t> slot);
@@ -297,12 +297,3 @@ class alignas(64) Lane {  // shares no cache line with another one
 };
 
 }  // namespace mrc::inline v0_1::detail
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/host/connect.inl"
-#include "mrc/host/lane.inl"
-#include "mrc/host/lane_datagrams.inl"
-#include "mrc/host/lane_endpoints.inl"
-#include "mrc/host/lane_profiles.inl"
-#include "mrc/host/lane_reports.inl"
-#endif

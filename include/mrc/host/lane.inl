@@ -30,19 +30,18 @@ inline constexpr std::uint32_t kResolutionInputs = 256;
 inline constexpr std::uint32_t kPartPlaces = 256;
 
 /// How many processors this thread may use.
-[[nodiscard]] MRC_SETUP unsigned allowed_processors() noexcept {
+[[nodiscard]] unsigned allowed_processors() noexcept {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) == 0)
     return static_cast<unsigned>(std::max(1, CPU_COUNT(&set)));
   return std::max(1u, std::thread::hardware_concurrency());  // more than the set has room for
 }
 
-MRC_SETUP unsigned wanted_lanes(const Config& config) noexcept {
+unsigned wanted_lanes(const Config& config) noexcept {
   return config.lanes > 0 ? config.lanes : std::min(allowed_processors(), kMaxLanes);
 }
 
-MRC_SETUP Lane::Lane(const LaneSurroundings& around, unsigned index,
-                     std::optional<std::uint8_t> slot)
+Lane::Lane(const LaneSurroundings& around, unsigned index, std::optional<std::uint8_t> slot)
     : index_(index),
       config_(around.config),
       log_(around.log),
@@ -75,7 +74,7 @@ MRC_SETUP Lane::Lane(const LaneSurroundings& around, unsigned index,
               engine_.options().start, index),
       progress_(config_, mutex_, planes_, engine_, rounds_) {}
 
-MRC_SETUP Lane::~Lane() {
+Lane::~Lane() {
   progress_.stop();
   if (fork_.forked()) return;
   const std::lock_guard lock(mutex_);
@@ -85,12 +84,12 @@ MRC_SETUP Lane::~Lane() {
 }
 
 /// Another seed in each lane, with room for those of its planes.
-MRC_SETUP std::uint64_t Lane::apart(std::uint64_t seed) const noexcept {
+std::uint64_t Lane::apart(std::uint64_t seed) const noexcept {
   return seed + std::uint64_t{index_} * kMaxPlanes;
 }
 
 /// The ports' notes are the same in all lanes; those of the first are logged.
-MRC_SETUP OpenedPlanes Lane::open_planes(std::optional<std::uint8_t> slot) const {
+OpenedPlanes Lane::open_planes(std::optional<std::uint8_t> slot) const {
   const Log silent(LogLevel::off);
   const Log& log = index_ == 0 ? log_ : silent;
   if (const std::string unknown = unknown_variables_once(); !unknown.empty()) log.warn(unknown);
@@ -107,7 +106,7 @@ MRC_SETUP OpenedPlanes Lane::open_planes(std::optional<std::uint8_t> slot) const
   return planes;
 }
 
-MRC_SETUP engine::EngineOptions Lane::engine_options() const {
+engine::EngineOptions Lane::engine_options() const {
   engine::EngineOptions o;
   o.slot = planes_.slot;
   o.seed = config_.seed != 0 ? apart(config_.seed) : random_seed();
@@ -173,7 +172,7 @@ MRC_SETUP engine::EngineOptions Lane::engine_options() const {
   return o;
 }
 
-MRC_SETUP ResolutionOptions Lane::resolution_options() const {
+ResolutionOptions Lane::resolution_options() const {
   ResolutionOptions o;
   o.key = random_key();
   o.patience = config_.connect_timeout;
@@ -181,8 +180,8 @@ MRC_SETUP ResolutionOptions Lane::resolution_options() const {
   return o;
 }
 
-MRC_SETUP std::uint32_t Lane::register_memory(void* address, std::size_t length, Access access,
-                                              PdId pd, std::optional<std::uint32_t> wanted) {
+std::uint32_t Lane::register_memory(void* address, std::size_t length, Access access, PdId pd,
+                                    std::optional<std::uint32_t> wanted) {
   const std::lock_guard lock(mutex_);
   Result<std::uint32_t> key = engine_.register_memory(address, length, access, pd, wanted);
   if (!key)
@@ -200,7 +199,7 @@ MRC_SETUP std::uint32_t Lane::register_memory(void* address, std::size_t length,
   return *key;
 }
 
-MRC_SETUP void Lane::release_memory(std::uint32_t key) noexcept {
+void Lane::release_memory(std::uint32_t key) noexcept {
   std::unique_lock lock(mutex_);
   rounds_.after_post(monotonic_now(), engine_.quiet());
   while (engine_.copies_held(key) > 0) {  // a port still reads: soon it will not
@@ -213,7 +212,7 @@ MRC_SETUP void Lane::release_memory(std::uint32_t key) noexcept {
   progress_.deadline_changed();
 }
 
-MRC_SETUP void Lane::follow(std::shared_ptr<HostRules> host) noexcept {
+void Lane::follow(std::shared_ptr<HostRules> host) noexcept {
   const std::lock_guard lock(mutex_);
   steering_.follow(std::move(host));
   steering_.refresh();
@@ -221,7 +220,7 @@ MRC_SETUP void Lane::follow(std::shared_ptr<HostRules> host) noexcept {
 }
 
 /// Peers are told by the round, over the planes that are left.
-MRC_SETUP void Lane::steered() noexcept {
+void Lane::steered() noexcept {
   const Time now = monotonic_now();
   apply_steering(now);
   (void)rounds_.advance(now);
@@ -229,7 +228,7 @@ MRC_SETUP void Lane::steered() noexcept {
 }
 
 /// Takes planes and paths out of use, or uses them again, as steering says.
-MRC_SETUP void Lane::apply_steering(Time now) noexcept {
+void Lane::apply_steering(Time now) noexcept {
   if (steering_.stale()) steering_.refresh();  // older profiles would replace those of others
   const PlaneMask known = engine_.options().planes;
   const PlaneMask changed = (planes_.disabled ^ steering_.planes_down()) & known;
@@ -241,12 +240,12 @@ MRC_SETUP void Lane::apply_steering(Time now) noexcept {
   datagram_routes_.deny_paths();
 }
 
-MRC_SETUP PlaneState Lane::plane_state(unsigned plane) noexcept {
+PlaneState Lane::plane_state(unsigned plane) noexcept {
   const std::lock_guard lock(mutex_);
   return {planes_.enabled(plane), rounds_.usable(plane)};
 }
 
-MRC_SETUP void Lane::start_faults(port::FaultSchedule schedule) {
+void Lane::start_faults(port::FaultSchedule schedule) {
   const std::lock_guard lock(mutex_);
   const Time now = monotonic_now();
   faults_.start(std::move(schedule), now);
@@ -254,7 +253,7 @@ MRC_SETUP void Lane::start_faults(port::FaultSchedule schedule) {
   progress_.deadline_changed();
 }
 
-MRC_SETUP void Lane::add_to(DeviceStats& stats, bool peers) {
+void Lane::add_to(DeviceStats& stats, bool peers) {
   const std::lock_guard lock(mutex_);
   LaneStats lane;
   lane.slot = planes_.slot;

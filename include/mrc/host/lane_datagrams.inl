@@ -11,13 +11,13 @@
 
 namespace mrc::inline v0_1::detail {
 
-MRC_SETUP Result<Qpn> Lane::create_datagram_qp(engine::DatagramInit init) {
+Result<Qpn> Lane::create_datagram_qp(engine::DatagramInit init) {
   init.mtu = std::bit_floor(std::min(planes_.mtu, wire::kMaxDatagram));
   const std::lock_guard lock(mutex_);
   return engine_.create_datagram_qp(init);
 }
 
-MRC_SETUP DatagramInfo Lane::query_datagram_qp(Qpn qpn) {
+DatagramInfo Lane::query_datagram_qp(Qpn qpn) {
   const std::lock_guard lock(mutex_);
   const engine::DatagramState* qp = engine_.find_datagram_qp(qpn);
   if (qp == nullptr) throw Error(Errc::not_found, "this queue pair was closed");
@@ -36,7 +36,7 @@ MRC_SETUP DatagramInfo Lane::query_datagram_qp(Qpn qpn) {
   return info;
 }
 
-MRC_SETUP void Lane::prepare_datagrams(const port::IpAddress& gid, Qpn remote, Duration patience) {
+void Lane::prepare_datagrams(const port::IpAddress& gid, Qpn remote, Duration patience) {
   const DatagramRoutes::Plan plan = datagram_routes_.plan(gid, remote);
   const DatagramRoutes::Way& way = plan.ways.front();
   const Plane plane = way.contact.plane;
@@ -47,8 +47,8 @@ MRC_SETUP void Lane::prepare_datagrams(const port::IpAddress& gid, Qpn remote, D
                                        std::to_string(plane) + ": " + why);
 }
 
-MRC_DECL Errc Lane::post_datagrams(Qpn qpn, std::span<const DatagramRequest> requests,
-                                   std::size_t& posted) noexcept {
+Errc Lane::post_datagrams(Qpn qpn, std::span<const DatagramRequest> requests,
+                          std::size_t& posted) noexcept {
   return with_doorbell([&](engine::Engine& engine, Time now) {
     for (const DatagramRequest& request : requests) {
       const auto to = datagram_routes_.find(now, request.to.gid, request.remote_qpn, qpn);
@@ -60,7 +60,7 @@ MRC_DECL Errc Lane::post_datagrams(Qpn qpn, std::span<const DatagramRequest> req
   });
 }
 
-MRC_SETUP Errc Lane::close_datagram_qp(Qpn qpn) noexcept {
+Errc Lane::close_datagram_qp(Qpn qpn) noexcept {
   const std::lock_guard lock(mutex_);
   if (engine_.find_datagram_qp(qpn) == nullptr) return Errc::not_found;
   (void)rounds_.send(monotonic_now());  // what is posted

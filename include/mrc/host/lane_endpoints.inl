@@ -14,9 +14,9 @@ namespace mrc::inline v0_1::detail {
 /// How often a thread that waits for responses looks at them, and sends more.
 inline constexpr Duration kResponseLook = std::chrono::microseconds(500);
 
-MRC_SETUP std::vector<EndpointResponse> Lane::request_endpoints(
-    EndpointOperation operation, std::span<const EndpointRequest> requests, Duration timeout,
-    std::uint8_t dscp) {
+std::vector<EndpointResponse> Lane::request_endpoints(EndpointOperation operation,
+                                                      std::span<const EndpointRequest> requests,
+                                                      Duration timeout, std::uint8_t dscp) {
   EndpointRequests::Batch batch = endpoint_requests_.prepare(operation, requests, dscp);
   const Time begin = monotonic_now();
   const Time end = timeout < kNever - begin ? begin + timeout : kNever;
@@ -37,7 +37,7 @@ MRC_SETUP std::vector<EndpointResponse> Lane::request_endpoints(
 }
 
 /// One round. False: all responses are there, or the time is over.
-MRC_SETUP bool Lane::await_responses(EndpointRequests::Batch& batch, Time end) {
+bool Lane::await_responses(EndpointRequests::Batch& batch, Time end) {
   const Time now = monotonic_now();
   (void)rounds_.advance(now);
   endpoint_requests_.work(now, batch);
@@ -70,7 +70,7 @@ struct Lane::OwnProbes {
 };
 
 /// Takes answers, and sends some of those that are due.
-MRC_SETUP void Lane::work_on(OwnProbes& probes) noexcept {
+void Lane::work_on(OwnProbes& probes) noexcept {
   for (std::size_t i = 0; i < probes.paths.size(); ++i) {
     PathProbe& probe = probes.paths[i];
     if (probe.sent == 0 || probe.rtt) continue;
@@ -92,8 +92,8 @@ MRC_SETUP void Lane::work_on(OwnProbes& probes) noexcept {
   }
 }
 
-MRC_SETUP std::vector<PathProbe> Lane::probe_paths(PeerId peer, std::size_t first, std::size_t most,
-                                                   std::optional<Plane> plane, Duration timeout) {
+std::vector<PathProbe> Lane::probe_paths(PeerId peer, std::size_t first, std::size_t most,
+                                         std::optional<Plane> plane, Duration timeout) {
   OwnProbes probes;
   probes.peer = peer;
   std::vector<PathReport> reports = paths(peer, first, most);
@@ -127,7 +127,7 @@ MRC_SETUP std::vector<PathProbe> Lane::probe_paths(PeerId peer, std::size_t firs
 }
 
 /// Between two rounds. The helper receives meanwhile, if there is one.
-MRC_SETUP void Lane::nap(Time end) const noexcept {
+void Lane::nap(Time end) const noexcept {
   const Time until = std::min(end, monotonic_now() + kResponseLook);
   std::array<pollfd, Progress::kMaxFds> fds;
   const std::size_t n = config_.helper ? 0 : progress_.watch(fds.data());

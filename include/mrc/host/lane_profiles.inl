@@ -8,14 +8,14 @@
 
 namespace mrc::inline v0_1::detail {
 
-MRC_SETUP void Lane::set_profiles(Qpn qpn, const QpProfiles& profiles) {
+void Lane::set_profiles(Qpn qpn, const QpProfiles& profiles) {
   const std::lock_guard lock(mutex_);
   chosen_[value(qpn)].profiles = profiles;
 }
 
 /// From RESET to INIT, with the profiles that were chosen, which stay ONLINE from now on. Throws
 /// mrc::Error. Under the lock.
-MRC_SETUP void Lane::enter_init(Qpn qpn, const std::string& doing) {
+void Lane::enter_init(Qpn qpn, const std::string& doing) {
   Chosen& chosen = chosen_[value(qpn)];
   const EvTablePtr evs = profiles_of(qpn).evs;
   for (std::size_t i = 0; evs && i < evs->entries.size(); ++i)
@@ -29,14 +29,14 @@ MRC_SETUP void Lane::enter_init(Qpn qpn, const std::string& doing) {
   throw Error(e, doing);
 }
 
-MRC_SETUP void Lane::release_profiles(Qpn qpn) noexcept {
+void Lane::release_profiles(Qpn qpn) noexcept {
   const auto at = chosen_.find(value(qpn));
   if (at == chosen_.end() || !std::exchange(at->second.held, false)) return;
   profiles_.release(at->second.profiles);
 }
 
 /// Under the lock.
-MRC_SETUP PeerProfiles Lane::profiles_of(Qpn qpn) const {
+PeerProfiles Lane::profiles_of(Qpn qpn) const {
   const auto at = chosen_.find(value(qpn));
   if (at == chosen_.end()) return {};
   PeerProfiles out;
@@ -47,14 +47,14 @@ MRC_SETUP PeerProfiles Lane::profiles_of(Qpn qpn) const {
 }
 
 /// The host's profiles may be others than before. Under the lock.
-MRC_SETUP void Lane::follow_profiles(Time now) noexcept try {
+void Lane::follow_profiles(Time now) noexcept try {
   for (const std::string& line : profiles_.follow(steering_.host_state())) log_.warn(line);
   peers_.follow(now, [this](ProfileId id) { return profiles_.table(id); });
 } catch (const std::exception& error) {  // out of memory: profiles stay as they are
   log_.warn(std::string("the profiles for this host have changed: ") + error.what());
 }
 
-MRC_SETUP void Lane::update_paths(const EvUpdate& update) noexcept {
+void Lane::update_paths(const EvUpdate& update) noexcept {
   const std::lock_guard lock(mutex_);
   const Time now = monotonic_now();
   peers_.update(now, update);
@@ -62,17 +62,17 @@ MRC_SETUP void Lane::update_paths(const EvUpdate& update) noexcept {
   progress_.deadline_changed();
 }
 
-MRC_SETUP void Lane::add_states(ProfileId profile, std::span<EvEntry> entries) noexcept {
+void Lane::add_states(ProfileId profile, std::span<EvEntry> entries) noexcept {
   const std::lock_guard lock(mutex_);
   peers_.add_states(profile, entries);
 }
 
-MRC_SETUP void Lane::add_own_states(std::span<EvEntry> entries) {
+void Lane::add_own_states(std::span<EvEntry> entries) {
   const std::lock_guard lock(mutex_);
   peers_.add_own_states(entries);
 }
 
-MRC_SETUP void Lane::report_path_events() noexcept {
+void Lane::report_path_events() noexcept {
   engine_.take_narrow_changes(
       [this](const engine::Peer& peer, PlaneMask changed) { peers_.report_narrow(peer, changed); });
   engine_.take_narrow_paths([this](const engine::Peer& peer, path::PathIndex path) {

@@ -9,7 +9,7 @@
 
 namespace mrc::inline v0_1::detail {
 
-MRC_SETUP std::vector<QpReport> Lane::queue_pairs(std::size_t& at, std::size_t most) {
+std::vector<QpReport> Lane::queue_pairs(std::size_t& at, std::size_t most) {
   constexpr std::size_t kReports = 8, kPlaces = 512;  // some microseconds
   std::vector<QpReport> reports;
   reports.reserve(kReports);
@@ -23,14 +23,14 @@ MRC_SETUP std::vector<QpReport> Lane::queue_pairs(std::size_t& at, std::size_t m
   return reports;
 }
 
-MRC_SETUP std::optional<QpReport> Lane::report(Qpn qpn) {
+std::optional<QpReport> Lane::report(Qpn qpn) {
   const std::lock_guard lock(mutex_);
   const engine::QueuePairState* qp = engine_.find_qp(qpn);
   if (qp == nullptr) return std::nullopt;
   return report_of(*qp, monotonic_now());
 }
 
-MRC_SETUP QpReport Lane::report_of(const engine::QueuePairState& qp, Time now) {
+QpReport Lane::report_of(const engine::QueuePairState& qp, Time now) {
   QpReport r;
   r.lane = index_;
   r.qpn = qp.qpn;
@@ -48,29 +48,29 @@ MRC_SETUP QpReport Lane::report_of(const engine::QueuePairState& qp, Time now) {
   return r;
 }
 
-MRC_SETUP std::vector<PeerReport> Lane::peers(std::size_t first, std::size_t most) {
+std::vector<PeerReport> Lane::peers(std::size_t first, std::size_t most) {
   const std::lock_guard lock(mutex_);
   std::vector<PeerReport> reports;
   peers_.add_to(reports, index_, first, most);
   return reports;
 }
 
-MRC_SETUP std::vector<PathReport> Lane::paths(PeerId peer, std::size_t first, std::size_t most) {
+std::vector<PathReport> Lane::paths(PeerId peer, std::size_t first, std::size_t most) {
   const std::lock_guard lock(mutex_);
   const engine::Peer* found = engine_.find_peer(peer);
   if (found == nullptr) return {};
   return paths_of(*found, first, most);
 }
 
-MRC_SETUP std::vector<PathReport> Lane::paths(Qpn qpn) {
+std::vector<PathReport> Lane::paths(Qpn qpn) {
   const std::lock_guard lock(mutex_);
   const engine::QueuePairState* qp = engine_.find_qp(qpn);
   if (qp == nullptr || qp->peer == nullptr) return {};
   return paths_of(*qp->peer, 0, qp->peer->paths.size());
 }
 
-MRC_SETUP std::vector<PathReport> Lane::paths_of(const engine::Peer& peer, std::size_t first,
-                                                 std::size_t most) {
+std::vector<PathReport> Lane::paths_of(const engine::Peer& peer, std::size_t first,
+                                       std::size_t most) {
   std::vector<PathReport> reports;
   const path::PathSet& set = peer.paths;
   const std::size_t size = set.size();

@@ -24,7 +24,7 @@ namespace mrc::inline v0_1::detail {
 /// with a queue and lanes of their own never meet.
 ///
 /// Thread contract: any thread. Numbers of completion queues are below Config::max_cqs.
-class Lanes {
+class MRC_LOCAL Lanes {
  public:
   /// Opens as many lanes as option lanes asks for; fewer, and logs why, if there are not enough
   /// slots or open files. Throws mrc::Error if not even one can be opened.
@@ -82,7 +82,7 @@ class Lanes {
 };
 
 /// Holds the locks of all lanes, for what must happen in all of them at once.
-class AllLanes {
+class MRC_LOCAL AllLanes {
  public:
   explicit AllLanes(Lanes& lanes) noexcept : lanes_(lanes) {
     for (const auto& lane : lanes_) lane->mutex().lock();  // always in this order
@@ -98,7 +98,3 @@ class AllLanes {
 };
 
 }  // namespace mrc::inline v0_1::detail
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/host/lanes.inl"
-#endif

@@ -19,13 +19,13 @@ namespace mrc::inline v0_1::detail {
 
 /// Why no further lane is opened, if `open` files are and each lane opens `each`. Empty: there are
 /// enough.
-[[nodiscard]] MRC_SETUP std::string too_few_files(std::size_t open, std::size_t each) {
+[[nodiscard]] std::string too_few_files(std::size_t open, std::size_t each) {
   if (may_open(open, each)) return {};
   return "a lane opens " + std::to_string(each) + " files and the limit is " +
          std::to_string(allowed_files()) + "; raise it with `ulimit -n`, or set fewer paths";
 }
 
-MRC_SETUP Lanes::Lanes(const LaneSurroundings& around)
+Lanes::Lanes(const LaneSurroundings& around)
     : config_(around.config), cq_events_(around.cq_events) {
   const unsigned wanted = wanted_lanes(config_);
   std::optional<std::uint8_t> slot;
@@ -45,8 +45,7 @@ MRC_SETUP Lanes::Lanes(const LaneSurroundings& around)
 
 /// Opens another lane, under the slot after that of the last if option slot is set. Returns why it
 /// can't.
-MRC_SETUP std::string Lanes::open_next(const LaneSurroundings& around, std::size_t open,
-                                       std::size_t each) {
+std::string Lanes::open_next(const LaneSurroundings& around, std::size_t open, std::size_t each) {
   if (std::string why = too_few_files(open, each); !why.empty()) return why;
   std::optional<std::uint8_t> slot;
   if (config_.slot >= 0) {
@@ -62,15 +61,15 @@ MRC_SETUP std::string Lanes::open_next(const LaneSurroundings& around, std::size
   return {};
 }
 
-MRC_SETUP Lanes::~Lanes() {
+Lanes::~Lanes() {
   for (const auto& lane : lanes_) lane->stop();
 }
 
-MRC_SETUP void Lanes::start() {
+void Lanes::start() {
   for (const auto& lane : lanes_) lane->start();
 }
 
-MRC_SETUP Lane& Lanes::emptiest() noexcept {
+Lane& Lanes::emptiest() noexcept {
   const auto load = [](Lane& lane) {
     return std::pair(lane.with_engine([](engine::Engine& engine, Time) {
       return engine.qp_count() + engine.datagram_qp_count();
@@ -89,7 +88,7 @@ MRC_SETUP Lane& Lanes::emptiest() noexcept {
   return *best;
 }
 
-MRC_SETUP void Lanes::serve(CqId cq, Lane& lane) noexcept {
+void Lanes::serve(CqId cq, Lane& lane) noexcept {
   if (count() == 1) return;
   const Mask bit = Mask{1} << lane.index();
   if ((serving_[index(cq)].mask.fetch_or(bit) & bit) != 0) return;
@@ -100,11 +99,11 @@ MRC_SETUP void Lanes::serve(CqId cq, Lane& lane) noexcept {
   cq_events_.wake(cq);
 }
 
-MRC_SETUP void Lanes::reset(CqId cq) noexcept {
+void Lanes::reset(CqId cq) noexcept {
   if (count() > 1) serving_[index(cq)].mask.store(0);
 }
 
-MRC_DECL Lanes::Mask Lanes::serving(CqId cq) const noexcept {
+Lanes::Mask Lanes::serving(CqId cq) const noexcept {
   if (count() == 1) return 1;
   const Mask mask = serving_[index(cq)].mask.load();
   return mask != 0 ? mask : 1;
@@ -116,14 +115,14 @@ void Lanes::for_each(Mask mask, F&& f) const {
   for (; mask != 0; mask &= mask - 1) f(*lanes_[static_cast<unsigned>(std::countr_zero(mask))]);
 }
 
-MRC_DECL bool Lanes::poll() noexcept {
+bool Lanes::poll() noexcept {
   if (count() == 1) return lanes_[0]->progress().poll();
   bool moved = false;
   for (const auto& lane : lanes_) moved = lane->progress().try_poll() || moved;
   return moved;
 }
 
-MRC_DECL std::size_t Lanes::poll_cq(CqId cq, std::span<Completion> out) noexcept {
+std::size_t Lanes::poll_cq(CqId cq, std::span<Completion> out) noexcept {
   if (count() == 1) return lanes_[0]->progress().poll_cq(cq, out);
   // Ends at the first lane that has completions, with which the next poll does not begin: none can
   // keep the others from making progress.
@@ -141,7 +140,7 @@ MRC_DECL std::size_t Lanes::poll_cq(CqId cq, std::span<Completion> out) noexcept
   return 0;
 }
 
-MRC_DECL std::size_t Lanes::wait_cq(CqId cq, std::span<Completion> out, Duration timeout) noexcept {
+std::size_t Lanes::wait_cq(CqId cq, std::span<Completion> out, Duration timeout) noexcept {
   const Time start = monotonic_now();
   const Time end = timeout >= kNever - start ? kNever : start + timeout;
   Mask waiting = 0;  // lanes whose helpers leave progress to this thread
@@ -163,8 +162,7 @@ MRC_DECL std::size_t Lanes::wait_cq(CqId cq, std::span<Completion> out, Duration
 }
 
 /// Sleeps until one of these lanes has something to do, or another one serves the queue.
-MRC_DECL std::size_t Lanes::sleep(CqId cq, Mask mask, std::span<Completion> out,
-                                  Time until) noexcept {
+std::size_t Lanes::sleep(CqId cq, Mask mask, std::span<Completion> out, Time until) noexcept {
   constexpr Duration kUnwoken = std::chrono::milliseconds(1);
   std::array<Progress::Sleeper, kMaxLanes> sleepers;
   std::array<pollfd, kMaxLanes * Progress::kMaxFds + 1> fds;
@@ -192,7 +190,7 @@ MRC_DECL std::size_t Lanes::sleep(CqId cq, Mask mask, std::span<Completion> out,
   return n;
 }
 
-MRC_DECL Errc Lanes::arm_cq(CqId cq, Arm what) noexcept {
+Errc Lanes::arm_cq(CqId cq, Arm what) noexcept {
   cq_events_.arm(cq, what);
   Errc e = Errc::ok;
   for_each(serving(cq), [&](Lane& lane) {

@@ -11,7 +11,6 @@
 #include "mrc/api/device_config.hpp"
 #include "mrc/api/device_stats.hpp"
 #include "mrc/api/log.hpp"
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/engine.hpp"
 #include "mrc/exchange/connection_info.hpp"
@@ -179,7 +178,3 @@ class Peers {
 };
 
 }  // namespace mrc::inline v0_1::detail
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/host/peers.inl"
-#endif

@@ -16,7 +16,7 @@
 
 namespace mrc::inline v0_1::detail {
 
-MRC_SETUP RemoteQp remote_of(const ConnectionInfo& info, PeerId peer) noexcept {
+RemoteQp remote_of(const ConnectionInfo& info, PeerId peer) noexcept {
   RemoteQp remote;
   remote.peer = peer;
   remote.qpn = info.qpn;
@@ -34,25 +34,25 @@ MRC_SETUP RemoteQp remote_of(const ConnectionInfo& info, PeerId peer) noexcept {
   return remote;
 }
 
-MRC_SETUP std::string unheard_text(const Config& config) {
+std::string unheard_text(const Config& config) {
   return "no UDP packet of it has arrived: are UDP ports " + std::to_string(config.udp_port) +
          " and up open in both directions?";
 }
 
-MRC_SETUP bool Peers::Known::is(const ConnectionInfo& info) const noexcept {
+bool Peers::Known::is(const ConnectionInfo& info) const noexcept {
   return guid == info.device_guid && slot == info.slot && planes == info.planes &&
          port_data == info.port_data && receive_window == info.receive_window &&
          foreign == info.foreign && network_namespace == info.network_namespace;
 }
 
-MRC_SETUP std::optional<PeerId> Peers::find(const ConnectionInfo& info,
-                                            const QpProfiles& profiles) const noexcept {
+std::optional<PeerId> Peers::find(const ConnectionInfo& info,
+                                  const QpProfiles& profiles) const noexcept {
   for (const Known& known : known_)
     if (known.is(info) && known.profiles == profiles) return known.id;
   return std::nullopt;
 }
 
-MRC_SETUP PeerId Peers::add(const ConnectionInfo& info, const Candidate& candidate) {
+PeerId Peers::add(const ConnectionInfo& info, const Candidate& candidate) {
   if (const auto known = find(info, candidate.profiles.ids)) return *known;
   engine::PeerSpec spec = candidate.spec;
   for (const Known& known : known_)
@@ -92,7 +92,7 @@ MRC_SETUP PeerId Peers::add(const ConnectionInfo& info, const Candidate& candida
 }
 
 /// One line for all of them.
-MRC_SETUP void Peers::note_slower(const Candidate& candidate) {
+void Peers::note_slower(const Candidate& candidate) {
   if (!candidate.slower || std::exchange(noted_slower_, true)) return;
   log_.warn("peer " + candidate.name +
             " is not OpenMRC: packets to such peers leave one by one over IPv4, without the "
@@ -100,14 +100,13 @@ MRC_SETUP void Peers::note_slower(const Candidate& candidate) {
             "for a NIC; IPv6 has no such limit");
 }
 
-MRC_SETUP std::uint32_t Peers::agreed_mtu_with(const ConnectionInfo& info,
-                                               std::uint32_t own) const noexcept {
+std::uint32_t Peers::agreed_mtu_with(const ConnectionInfo& info, std::uint32_t own) const noexcept {
   const bool multiples = info.mtu_multiples && config_.peer != PeerKind::mrc;
   if (info.foreign && config_.mtu == 0 && is_mtu(own)) own = mrc_mtu(own);
   return agreed_mtu(own, info.mtu == 0 ? own : info.mtu, multiples);
 }
 
-MRC_SETUP void Peers::await_routes(const Candidate& candidate, Duration patience) const {
+void Peers::await_routes(const Candidate& candidate, Duration patience) const {
   const Time end = monotonic_now() + patience;
   for (std::size_t i = 0; i < candidate.routes.size(); ++i) {
     if ((candidate.spec.planes >> i & 1) == 0) continue;
@@ -117,8 +116,8 @@ MRC_SETUP void Peers::await_routes(const Candidate& candidate, Duration patience
   }
 }
 
-MRC_SETUP Peers::Candidate Peers::make_candidate(const ConnectionInfo& info,
-                                                 const PeerProfiles& profiles) const {
+Peers::Candidate Peers::make_candidate(const ConnectionInfo& info,
+                                       const PeerProfiles& profiles) const {
   filter_.check(info);
   Candidate c;
   c.profiles = profiles;
@@ -171,7 +170,7 @@ MRC_SETUP Peers::Candidate Peers::make_candidate(const ConnectionInfo& info,
 
 /// Loopback addresses reach only processes of the same network namespace: a side that was started
 /// without `planes` is on one. Throws mrc::Error if the peer is elsewhere.
-MRC_SETUP void Peers::check_loopback(const ConnectionInfo& info, Plane plane) const {
+void Peers::check_loopback(const ConnectionInfo& info, Plane plane) const {
   const port::IpAddress& here = planes_.ports[plane]->address().ip;
   const port::IpAddress& there = info.planes[plane].ip;
   const bool own = port::is_loopback(here), its = port::is_loopback(there);
@@ -192,14 +191,14 @@ MRC_SETUP void Peers::check_loopback(const ConnectionInfo& info, Plane plane) co
                   "that side addresses of its network (option planes: --planes, MRC_PLANES)");
 }
 
-MRC_SETUP bool Peers::takes_heads(const ConnectionInfo& info) const noexcept {
+bool Peers::takes_heads(const ConnectionInfo& info) const noexcept {
   return info.network_namespace != 0 && info.network_namespace == planes_.network_namespace &&
          !info.foreign && info.icrc && info.tag != 0;
 }
 
 /// Puts the paths of the EV profile in place of those of the planes; in AUTO mode only its limits.
 /// Returns the size of the active set.
-MRC_SETUP std::size_t Peers::add_profile(Candidate& c, const ConnectionInfo& info) const {
+std::size_t Peers::add_profile(Candidate& c, const ConnectionInfo& info) const {
   const EvTable& evs = *c.profiles.evs;
   c.spec.event_mask = evs.event_mask;
   std::size_t active = c.spec.active_paths != 0 ? c.spec.active_paths : config_.active_paths;
@@ -233,7 +232,7 @@ MRC_SETUP std::size_t Peers::add_profile(Candidate& c, const ConnectionInfo& inf
   return active;
 }
 
-MRC_SETUP void Peers::update(Time now, const EvUpdate& update) noexcept {
+void Peers::update(Time now, const EvUpdate& update) noexcept {
   if (!update.table) return;
   for (Known& known : known_) {
     if (known.profiles.ev == update.table->profile && known.evs != update.table)
@@ -241,14 +240,14 @@ MRC_SETUP void Peers::update(Time now, const EvUpdate& update) noexcept {
   }
 }
 
-MRC_SETUP void Peers::update(Time now, Known& known, const EvUpdate& update) noexcept try {
+void Peers::update(Time now, Known& known, const EvUpdate& update) noexcept try {
   replace(now, known, update);
 } catch (const std::exception& error) {  // out of memory: the paths stay as they are
   log_.warn("peer " + known.name + ": EV profile " + std::to_string(update.table->profile) + ": " +
             error.what());
 }
 
-MRC_SETUP void Peers::replace(Time now, Known& known, const EvUpdate& update) {
+void Peers::replace(Time now, Known& known, const EvUpdate& update) {
   const EvTable& evs = *update.table;
   known.evs = update.table;
   const PlaneMask planes = engine_.find_peer(known.id)->planes;
@@ -286,7 +285,7 @@ MRC_SETUP void Peers::replace(Time now, Known& known, const EvUpdate& update) {
 }
 
 /// How it is reached with its EV profile, or without.
-MRC_SETUP PeerRoute Peers::route_to(const Known& known, Plane plane) const {
+PeerRoute Peers::route_to(const Known& known, Plane plane) const {
   const port::PeerAddress& address = known.planes[plane];
   const Bytes data = plane < known.port_data.size() ? Bytes(known.port_data[plane]) : Bytes();
   return known.evs && known.evs->mode != EvProfileMode::automatic
@@ -294,7 +293,7 @@ MRC_SETUP PeerRoute Peers::route_to(const Known& known, Plane plane) const {
              : planes_.kind->paths_to(planes_, plane, address, data).route;
 }
 
-MRC_SETUP void Peers::deny_paths(Time now) noexcept {
+void Peers::deny_paths(Time now) noexcept {
   for (const Known& known : known_) try {
       deny_paths(now, known);
     } catch (const std::exception& error) {  // out of memory: the paths stay as they are
@@ -302,8 +301,8 @@ MRC_SETUP void Peers::deny_paths(Time now) noexcept {
     }
 }
 
-MRC_SETUP std::size_t Peers::count_denied(std::size_t first, std::size_t most,
-                                          DeniedCount& count) const noexcept {
+std::size_t Peers::count_denied(std::size_t first, std::size_t most,
+                                DeniedCount& count) const noexcept {
   std::size_t n = 0;
   for (; n < most && first + n < known_.size(); ++n) {
     const engine::Peer* peer = engine_.find_peer(known_[first + n].id);
@@ -323,7 +322,7 @@ MRC_SETUP std::size_t Peers::count_denied(std::size_t first, std::size_t most,
 }
 
 /// Whatever steering says.
-MRC_SETUP bool Peers::denied_by_profile(const Known& known, std::size_t path) noexcept {
+bool Peers::denied_by_profile(const Known& known, std::size_t path) noexcept {
   return known.evs && path < known.evs->entries.size() &&
          (known.evs->entries[path].denied ||
           std::find(known.not_sendable.begin(), known.not_sendable.end(), path) !=
@@ -331,7 +330,7 @@ MRC_SETUP bool Peers::denied_by_profile(const Known& known, std::size_t path) no
 }
 
 /// DENIED are the paths that its profile or steering denies; others are not.
-MRC_SETUP void Peers::deny_paths(Time now, const Known& known) {
+void Peers::deny_paths(Time now, const Known& known) {
   const engine::Peer& peer = *engine_.find_peer(known.id);
   std::vector<PeerRoute> routes(planes_.count());
   for (std::size_t i = 0; i < routes.size(); ++i)
@@ -352,7 +351,7 @@ MRC_SETUP void Peers::deny_paths(Time now, const Known& known) {
   });
 }
 
-MRC_SETUP void Peers::add_states(ProfileId profile, std::span<EvEntry> entries) const noexcept {
+void Peers::add_states(ProfileId profile, std::span<EvEntry> entries) const noexcept {
   for (const Known& known : known_) {
     const engine::Peer* peer = engine_.find_peer(known.id);
     if (known.profiles.ev != profile || peer == nullptr || peer->paths.size() != entries.size())
@@ -365,7 +364,7 @@ MRC_SETUP void Peers::add_states(ProfileId profile, std::span<EvEntry> entries) 
   }
 }
 
-MRC_SETUP void Peers::add_own_states(std::span<EvEntry> entries) const {
+void Peers::add_own_states(std::span<EvEntry> entries) const {
   std::vector<std::size_t> first(planes_.count());  // of each plane
   for (std::size_t i = entries.size(); i-- > 0;) first[entries[i].ev.port - 1u] = i;
   std::vector<bool> seen(entries.size());
@@ -391,8 +390,7 @@ MRC_SETUP void Peers::add_own_states(std::span<EvEntry> entries) const {
   }
 }
 
-MRC_SETUP EvEvent Peers::describe(const engine::Peer& peer,
-                                  const path::PathEvent& event) const noexcept {
+EvEvent Peers::describe(const engine::Peer& peer, const path::PathEvent& event) const noexcept {
   EvEvent out;
   out.entropy = event.ev;
   out.plane = event.plane;
@@ -410,20 +408,20 @@ MRC_SETUP EvEvent Peers::describe(const engine::Peer& peer,
 }
 
 /// "plane 2", or "planes 0, 2".
-MRC_SETUP std::string Peers::planes_text(PlaneMask planes) {
+std::string Peers::planes_text(PlaneMask planes) {
   std::string text;
   for (PlaneMask m = planes; m != 0; m &= m - 1)
     text += (text.empty() ? "" : ", ") + std::to_string(std::countr_zero(m));
   return (std::has_single_bit(planes) ? "plane " : "planes ") + text;
 }
 
-MRC_SETUP std::string Peers::name_of(PeerId id) const {
+std::string Peers::name_of(PeerId id) const {
   for (const Known& known : known_)
     if (known.id == id) return known.name;
   return {};
 }
 
-MRC_SETUP void Peers::report_narrow(const engine::Peer& peer, PlaneMask changed) const {
+void Peers::report_narrow(const engine::Peer& peer, PlaneMask changed) const {
   const std::string packets = " to " + name_of(peer.id) + ": packets of " +
                               std::to_string(peer.largest_payload + kPacketOverhead);
   if (const PlaneMask narrow = changed & peer.narrow; narrow != 0) {
@@ -438,7 +436,7 @@ MRC_SETUP void Peers::report_narrow(const engine::Peer& peer, PlaneMask changed)
     log_.info(planes_text(wide) + packets + " bytes pass again");
 }
 
-MRC_SETUP void Peers::report_narrow_path(const engine::Peer& peer, path::PathIndex path) const {
+void Peers::report_narrow_path(const engine::Peer& peer, path::PathIndex path) const {
   const path::PathSpec& spec = peer.paths[path];
   std::string over;
   for (const Known& known : known_)
@@ -453,7 +451,7 @@ MRC_SETUP void Peers::report_narrow_path(const engine::Peer& peer, path::PathInd
             "switches and links on it the same");
 }
 
-MRC_SETUP void Peers::report_singly(const engine::Peer& peer, PlaneMask planes) const {
+void Peers::report_singly(const engine::Peer& peer, PlaneMask planes) const {
   log_.warn(planes_text(planes) + " to " + name_of(peer.id) +
             ": bursts that the kernel or the NIC cuts into packets (GSO) vanish, single packets "
             "arrive: all leave one by one, which costs processor time, and bursts are tried again "
@@ -463,7 +461,7 @@ MRC_SETUP void Peers::report_singly(const engine::Peer& peer, PlaneMask planes) 
 }
 
 /// Logs what the port notes about the peer.
-MRC_SETUP void Peers::add_to_port(PeerId peer, Plane plane, const PeerRoute& route) {
+void Peers::add_to_port(PeerId peer, Plane plane, const PeerRoute& route) {
   Port& port = *planes_.ports[plane];
   const std::size_t before = port.notes().size();
   port.add_peer(peer, route);
@@ -471,14 +469,14 @@ MRC_SETUP void Peers::add_to_port(PeerId peer, Plane plane, const PeerRoute& rou
     log_.warn("plane " + std::to_string(plane) + ": " + note);
 }
 
-MRC_SETUP void Peers::forget_unused(PeerId id) noexcept {
+void Peers::forget_unused(PeerId id) noexcept {
   if (engine_.remove_peer(id) != Errc::ok) return;
   for (auto& port : planes_.ports) port->remove_peer(id);
   std::erase_if(known_, [id](const Known& known) { return known.id == id; });
 }
 
 /// Paths that are held back, and in good health.
-[[nodiscard]] MRC_SETUP std::uint32_t backups_of(const path::PathSet& paths) noexcept {
+[[nodiscard]] std::uint32_t backups_of(const path::PathSet& paths) noexcept {
   std::uint32_t n = 0;
   for (std::size_t i = 0; i < paths.size(); ++i) {
     const auto path = static_cast<path::PathIndex>(i);
@@ -487,8 +485,8 @@ MRC_SETUP void Peers::forget_unused(PeerId id) noexcept {
   return n;
 }
 
-MRC_SETUP void Peers::add_to(std::vector<PeerReport>& reports, unsigned lane, std::size_t first,
-                             std::size_t most) const {
+void Peers::add_to(std::vector<PeerReport>& reports, unsigned lane, std::size_t first,
+                   std::size_t most) const {
   for (std::size_t i = first; i < known_.size() && i - first < most; ++i)
     if (const engine::Peer* peer = engine_.find_peer(known_[i].id))
       reports.push_back({known_[i].name, lane, value(known_[i].id), peer->queue_pairs,
@@ -496,8 +494,7 @@ MRC_SETUP void Peers::add_to(std::vector<PeerReport>& reports, unsigned lane, st
                          backups_of(peer->paths), known_[i].foreign, peer->head_check});
 }
 
-MRC_SETUP void Peers::log_tags(const engine::QueuePairState& qp,
-                               const ConnectionInfo& peer) noexcept {
+void Peers::log_tags(const engine::QueuePairState& qp, const ConnectionInfo& peer) noexcept {
   if (!tags_.open() || !qp.expected) return;
   std::vector<port::PeerAddress> own;
   for (const auto& port : planes_.ports) own.push_back(port->address());
@@ -505,7 +502,7 @@ MRC_SETUP void Peers::log_tags(const engine::QueuePairState& qp,
   tags_.add(peer.planes, peer.qpn, peer.tag);
 }
 
-MRC_SETUP std::string Peers::error_text(const engine::QueuePairState& qp) const {
+std::string Peers::error_text(const engine::QueuePairState& qp) const {
   if (qp.state != QpState::err) return {};
   std::string text = to_string(qp.cause);
   if (qp.peer == nullptr) return text;

@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <memory>
 
 #include "mrc/api/device_config.hpp"
-#include "mrc/core/linkage.hpp"
 #include "mrc/plane/plane_kind.hpp"
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include <atomic>
-#endif
 
 namespace mrc::inline v0_1::detail {
 
@@ -18,17 +14,9 @@ namespace mrc::inline v0_1::detail {
 /// program lacks that kind.
 [[nodiscard]] std::unique_ptr<PlaneKind> make_plane_kind(const Config& config);
 
-#ifndef MRC_SEPARATE_COMPILATION
 /// Makes a kind for a configuration.
 using MakePlaneKind = std::unique_ptr<PlaneKind> (*)(const Config&);
-/// The kinds that a header-only program has only if one of its units includes mrc/fabric.hpp or
-/// mrc/verbs.hpp, which set these before main(): most programs are spared their dependencies. (The
-/// compiled library has all kinds.)
-inline constinit std::atomic<MakePlaneKind> packet_kind{nullptr}, verbs_kind{nullptr};
-#endif
+/// The kinds that modules bring (host/modules.inl); null without the module.
+extern std::atomic<MakePlaneKind> packet_kind, verbs_kind;
 
 }  // namespace mrc::inline v0_1::detail
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/host/plane_kinds.inl"
-#endif

@@ -23,7 +23,7 @@ inline void require_state(const char* kind, ProfileId id, ProfileState state) {
     bad_profile(kind, id, Errc::invalid_argument, "its state is neither OFFLINE nor ONLINE");
 }
 
-MRC_SETUP ProfileSet ProfileRegistry::set() const {
+ProfileSet ProfileRegistry::set() const {
   ProfileSet set;
   set.formats = formats_;
   for (const auto& [id, evs] : evs_) set.evs.emplace(id, evs);
@@ -31,7 +31,7 @@ MRC_SETUP ProfileSet ProfileRegistry::set() const {
   return set;
 }
 
-MRC_SETUP void ProfileRegistry::put_format(ProfileId id, const Format& wanted) {
+void ProfileRegistry::put_format(ProfileId id, const Format& wanted) {
   require_state("format", id, wanted.state);
   require_set("format", id, wanted.mode.has_value(), "its mode is not set");
   if (wanted.state == ProfileState::online) require_format(id, wanted);
@@ -39,10 +39,8 @@ MRC_SETUP void ProfileRegistry::put_format(ProfileId id, const Format& wanted) {
 }
 
 /// `before`: what it is now, if it exists. Its table stays if nothing changes.
-MRC_SETUP ProfileRegistry::Evs ProfileRegistry::followed(ProfileId id,
-                                                         const ProfileSet::Evs& wanted,
-                                                         const Evs* before,
-                                                         bool same_format) const {
+ProfileRegistry::Evs ProfileRegistry::followed(ProfileId id, const ProfileSet::Evs& wanted,
+                                               const Evs* before, bool same_format) const {
   require_state("EV", id, wanted.state);
   if (before != nullptr && same_format && wanted == *before) return *before;
   if (before != nullptr && before->users > 0 &&
@@ -80,8 +78,8 @@ MRC_SETUP ProfileRegistry::Evs ProfileRegistry::followed(ProfileId id,
   return next;
 }
 
-MRC_SETUP ProfileRegistry::Cc ProfileRegistry::followed(ProfileId id, const ProfileSet::Cc& wanted,
-                                                        const Cc* before) const {
+ProfileRegistry::Cc ProfileRegistry::followed(ProfileId id, const ProfileSet::Cc& wanted,
+                                              const Cc* before) const {
   require_state("CC", id, wanted.state);
   if (before != nullptr && wanted == *before) return *before;
   if (before != nullptr && before->users > 0)
@@ -95,8 +93,8 @@ MRC_SETUP ProfileRegistry::Cc ProfileRegistry::followed(ProfileId id, const Prof
 }
 
 /// A profile that stays as it is, but for the states that the set writes to its EVs.
-MRC_SETUP ProfileRegistry::Evs ProfileRegistry::kept(ProfileId id, const Evs& evs,
-                                                     const ProfileSet& set) const {
+ProfileRegistry::Evs ProfileRegistry::kept(ProfileId id, const Evs& evs,
+                                           const ProfileSet& set) const {
   const auto wanted = set.evs.find(id);
   if (wanted == set.evs.end()) return evs;
   const std::vector<Entry>& entries = wanted->second.entries;
@@ -115,8 +113,8 @@ MRC_SETUP ProfileRegistry::Evs ProfileRegistry::kept(ProfileId id, const Evs& ev
   return next;
 }
 
-MRC_SETUP void ProfileRegistry::follow(const ProfileSet& set,
-                                       const std::function<void(const Failure&)>& failed) {
+void ProfileRegistry::follow(const ProfileSet& set,
+                             const std::function<void(const Failure&)>& failed) {
   using Kind = Failure::Kind;
   ProfileRegistry next(around_);
   const auto keep_format = [&](ProfileId id) {

@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "mrc/api/profile_types.hpp"
-#include "mrc/core/linkage.hpp"
 #include "mrc/host/profile_set.hpp"
 
 /// Profiles as JSON, as files have them (docs/profiles.md). Values and functions without state.
@@ -24,7 +23,3 @@ namespace mrc::inline v0_1::detail {
 [[nodiscard]] path::EvValue ev_from_text(std::string_view text);
 
 }  // namespace mrc::inline v0_1::detail
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/host/profile_json.inl"
-#endif

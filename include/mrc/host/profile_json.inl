@@ -127,7 +127,7 @@ template <class Value, std::size_t N>
   return at ? std::optional(names[*at].first) : std::nullopt;
 }
 
-[[nodiscard]] MRC_SETUP ProfileState state_of(const Reader& r) {
+[[nodiscard]] ProfileState state_of(const Reader& r) {
   const auto at = r.word("state", {kStates[1], kStates[2]});
   if (!at) r.fail("field state is missing");
   return static_cast<ProfileState>(*at + 1);
@@ -138,7 +138,7 @@ template <class T>
   return number ? std::optional(static_cast<T>(*number)) : std::nullopt;
 }
 
-[[nodiscard]] MRC_SETUP ProfileSet::Format format_from(const Reader& r) {
+[[nodiscard]] ProfileSet::Format format_from(const Reader& r) {
   r.only({"id", "state", "mode", "fields"});
   ProfileSet::Format profile;
   profile.state = state_of(r);
@@ -153,7 +153,7 @@ template <class T>
   return profile;
 }
 
-[[nodiscard]] MRC_SETUP ProfileSet::Evs evs_from(const Reader& r) {
+[[nodiscard]] ProfileSet::Evs evs_from(const Reader& r) {
   r.only(
       {"id", "state", "mode", "format", "ev_count", "min_active", "event_mask", "fields", "evs"});
   constexpr std::uint64_t k32 = std::numeric_limits<std::uint32_t>::max();
@@ -206,7 +206,7 @@ inline void put(const Reader& r, const char* name, std::optional<double>& to) {
   to = field->get<double>();
 }
 
-[[nodiscard]] MRC_SETUP ProfileSet::Cc cc_from(const Reader& r) {
+[[nodiscard]] ProfileSet::Cc cc_from(const Reader& r) {
   r.only({"id", "state", "algorithm", "config"});
   ProfileSet::Cc profile;
   profile.state = state_of(r);
@@ -254,7 +254,7 @@ inline void set_field(Json& json, const char* name, const std::optional<Duration
 
 }  // namespace profile_text
 
-MRC_SETUP std::string to_text(const path::EvValue& value) {
+std::string to_text(const path::EvValue& value) {
   constexpr const char* kDigits = "0123456789abcdef";
   std::string text;
   for (const std::uint8_t byte : value) {
@@ -265,7 +265,7 @@ MRC_SETUP std::string to_text(const path::EvValue& value) {
   return last == std::string::npos ? "0" : text.substr(0, last + 1);
 }
 
-MRC_SETUP path::EvValue ev_from_text(std::string_view text) {
+path::EvValue ev_from_text(std::string_view text) {
   path::EvValue value{};
   if (text.empty() || text.size() > 2 * value.size())
     throw Error(Errc::invalid_argument, "an EV has 1 to 64 hexadecimal digits");
@@ -281,7 +281,7 @@ MRC_SETUP path::EvValue ev_from_text(std::string_view text) {
   return value;
 }
 
-MRC_SETUP nlohmann::json to_json(const ProfileSet& set) {
+nlohmann::json to_json(const ProfileSet& set) {
   using namespace profile_text;
   Json formats = Json::array(), evs = Json::array(), ccs = Json::array();
   for (const auto& [id, profile] : set.formats) {
@@ -330,7 +330,7 @@ MRC_SETUP nlohmann::json to_json(const ProfileSet& set) {
           {"cc_profiles", std::move(ccs)}};
 }
 
-MRC_SETUP ProfileSet profiles_from_json(const nlohmann::json& json) {
+ProfileSet profiles_from_json(const nlohmann::json& json) {
   using namespace profile_text;
   const Reader r(json, "profiles");
   r.only({"format_profiles", "ev_profiles", "cc_profiles"});

@@ -14,7 +14,6 @@
 #include "mrc/api/profile_types.hpp"
 #include "mrc/cc/controller.hpp"
 #include "mrc/core/error.hpp"
-#include "mrc/core/linkage.hpp"
 #include "mrc/host/profile_set.hpp"
 #include "mrc/plane/ev_table.hpp"
 
@@ -128,9 +127,3 @@ class ProfileRegistry {
 };
 
 }  // namespace mrc::inline v0_1::detail
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/host/ev_profile.inl"
-#include "mrc/host/profile_follow.inl"
-#include "mrc/host/profile_registry.inl"
-#endif

@@ -16,13 +16,13 @@ namespace mrc::inline v0_1::detail {
 }
 
 /// The name of a state, as in the API.
-[[nodiscard]] MRC_SETUP const char* to_string(ProfileState state) noexcept {
+[[nodiscard]] const char* to_string(ProfileState state) noexcept {
   constexpr const char* kNames[] = {"INIT", "OFFLINE", "ONLINE"};
   return state <= ProfileState::online ? kNames[static_cast<int>(state)] : "no state";
 }
 
 /// Throws unless profiles can go from `from` to `to` in one step.
-MRC_SETUP void require_step(const char* kind, ProfileId id, ProfileState from, ProfileState to) {
+void require_step(const char* kind, ProfileId id, ProfileState from, ProfileState to) {
   using enum ProfileState;
   const bool allowed = (from == init && to == offline) || (from == offline && to != offline) ||
                        (from == online && to == offline);
@@ -32,12 +32,12 @@ MRC_SETUP void require_step(const char* kind, ProfileId id, ProfileState from, P
 }
 
 /// Throws unless `ok`, as something is missing on the way to a state.
-MRC_SETUP void require_set(const char* kind, ProfileId id, bool ok, const std::string& what) {
+void require_set(const char* kind, ProfileId id, bool ok, const std::string& what) {
   if (!ok) bad_profile(kind, id, Errc::invalid_argument, what);
 }
 
 /// A format profile that has mode and fields. SRv6 needs an SRH for more than 128 bits.
-[[nodiscard]] MRC_SETUP path::EvFormatProfile packed(const ProfileSet::Format& profile) {
+[[nodiscard]] path::EvFormatProfile packed(const ProfileSet::Format& profile) {
   path::EvFormatProfile format{*profile.mode, false, *profile.fields};
   unsigned width = 0;
   for (const path::FormatField& field : format.fields) width += field.width;
@@ -47,15 +47,15 @@ MRC_SETUP void require_set(const char* kind, ProfileId id, bool ok, const std::s
 
 /// The entry of a map, or a fresh one outside of it.
 template <class T>
-[[nodiscard]] MRC_COLD T copy_of(const std::map<ProfileId, T>& map, ProfileId id) {
+[[nodiscard]] T copy_of(const std::map<ProfileId, T>& map, ProfileId id) {
   const auto at = map.find(id);
   return at == map.end() ? T{} : at->second;
 }
 
 /// Stores a profile, or removes one that has returned to INIT. Throws if there is no room.
 template <class T>
-MRC_COLD void store(const char* kind, std::map<ProfileId, T>& map, ProfileId id, T profile,
-                    std::size_t most) {
+void store(const char* kind, std::map<ProfileId, T>& map, ProfileId id, T profile,
+           std::size_t most) {
   if (profile.state == ProfileState::init) {
     map.erase(id);
     return;
@@ -66,7 +66,7 @@ MRC_COLD void store(const char* kind, std::map<ProfileId, T>& map, ProfileId id,
 }
 
 /// What a format profile must have to be ONLINE.
-MRC_SETUP void require_format(ProfileId id, const ProfileSet::Format& profile) {
+void require_format(ProfileId id, const ProfileSet::Format& profile) {
   constexpr const char* kKind = "format";
   require_set(kKind, id, profile.fields.has_value(), "its fields are not set");
   const path::EvFormatProfile format = packed(profile);
@@ -78,7 +78,7 @@ MRC_SETUP void require_format(ProfileId id, const ProfileSet::Format& profile) {
                     std::to_string(path::ev_max_width(format.mode, format.srh)));
 }
 
-MRC_SETUP void ProfileRegistry::change_format(ProfileId id, const FormatProfileChange& change) {
+void ProfileRegistry::change_format(ProfileId id, const FormatProfileChange& change) {
   constexpr const char* kKind = "format";
   Format next = copy_of(formats_, id);
   if (next.state == ProfileState::online && (change.mode || change.fields))
@@ -104,7 +104,7 @@ MRC_SETUP void ProfileRegistry::change_format(ProfileId id, const FormatProfileC
   store(kKind, formats_, id, std::move(next), limits_.max_format_profiles);
 }
 
-MRC_SETUP FormatProfileInfo ProfileRegistry::format(ProfileId id) const {
+FormatProfileInfo ProfileRegistry::format(ProfileId id) const {
   const Format format = copy_of(formats_, id);
   return {format.state, format.mode, format.fields.value_or(std::vector<path::FormatField>())};
 }
@@ -112,8 +112,8 @@ MRC_SETUP FormatProfileInfo ProfileRegistry::format(ProfileId id) const {
 // ---------------------------------------------------------------------------------------- CC
 
 /// The device's options with those of a profile in their place.
-[[nodiscard]] MRC_SETUP cc::Options with_profile(cc::Options options, cc::Algorithm algorithm,
-                                                 const CcConfig& c) {
+[[nodiscard]] cc::Options with_profile(cc::Options options, cc::Algorithm algorithm,
+                                       const CcConfig& c) {
   options.algorithm = algorithm;
   cc::NsccOptions& n = options.nscc;
   const auto take = [](auto& option, const auto& value) {
@@ -137,7 +137,7 @@ MRC_SETUP FormatProfileInfo ProfileRegistry::format(ProfileId id) const {
   return options;
 }
 
-MRC_SETUP void ProfileRegistry::change_cc(ProfileId id, const CcProfileChange& change) {
+void ProfileRegistry::change_cc(ProfileId id, const CcProfileChange& change) {
   constexpr const char* kKind = "CC";
   Cc next = copy_of(ccs_, id);
   if (next.state == ProfileState::online && (change.algorithm || change.config))
@@ -161,12 +161,12 @@ MRC_SETUP void ProfileRegistry::change_cc(ProfileId id, const CcProfileChange& c
   store(kKind, ccs_, id, next, limits_.max_cc_profiles);
 }
 
-MRC_SETUP CcProfileInfo ProfileRegistry::cc(ProfileId id) const {
+CcProfileInfo ProfileRegistry::cc(ProfileId id) const {
   const Cc cc = copy_of(ccs_, id);
   return {cc.state, cc.algorithm, cc.config, cc.users};
 }
 
-MRC_SETUP cc::Options ProfileRegistry::cc_options(ProfileId id) const {
+cc::Options ProfileRegistry::cc_options(ProfileId id) const {
   const Cc cc = copy_of(ccs_, id);
   return cc.state == ProfileState::online ? with_profile(around_.cc, *cc.algorithm, *cc.config)
                                           : around_.cc;
@@ -174,7 +174,7 @@ MRC_SETUP cc::Options ProfileRegistry::cc_options(ProfileId id) const {
 
 // ------------------------------------------------------------------------------------- users
 
-MRC_SETUP void ProfileRegistry::acquire(const QpProfiles& profiles) {
+void ProfileRegistry::acquire(const QpProfiles& profiles) {
   const auto usable = [](const char* kind, auto& map, const std::optional<ProfileId>& id) {
     if (!id) return map.end();
     const auto at = map.find(*id);
@@ -189,23 +189,23 @@ MRC_SETUP void ProfileRegistry::acquire(const QpProfiles& profiles) {
   if (cc != ccs_.end()) ++cc->second.users;
 }
 
-MRC_SETUP void ProfileRegistry::release(const QpProfiles& profiles) noexcept {
+void ProfileRegistry::release(const QpProfiles& profiles) noexcept {
   if (profiles.ev) --evs_.at(*profiles.ev).users;
   if (profiles.cc) --ccs_.at(*profiles.cc).users;
 }
 
-MRC_SETUP EvTablePtr ProfileRegistry::table(ProfileId id) const noexcept {
+EvTablePtr ProfileRegistry::table(ProfileId id) const noexcept {
   const auto at = evs_.find(id);
   return at == evs_.end() ? nullptr : at->second.table;
 }
 
-MRC_SETUP std::size_t ProfileRegistry::evs_in_use() const noexcept {
+std::size_t ProfileRegistry::evs_in_use() const noexcept {
   std::size_t n = 0;
   for (const auto& [id, evs] : evs_) n += evs.entries.size();
   return n;
 }
 
-MRC_SETUP ProfileLimits ProfileRegistry::limits() const noexcept {
+ProfileLimits ProfileRegistry::limits() const noexcept {
   ProfileLimits limits = limits_;
   limits.free_evs = limits.max_evs - static_cast<std::uint32_t>(evs_in_use());
   limits.formats = around_.formats;

@@ -84,7 +84,3 @@ class Profiles {
 };
 
 }  // namespace mrc::inline v0_1::detail
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/host/profiles.inl"
-#endif

@@ -8,8 +8,7 @@
 
 namespace mrc::inline v0_1::detail {
 
-MRC_SETUP ProfileRegistry::EvChanged Profiles::change_evs(ProfileId id,
-                                                          const EvProfileChange& change) {
+ProfileRegistry::EvChanged Profiles::change_evs(ProfileId id, const EvProfileChange& change) {
   const std::lock_guard lock(mutex_);
   if (!own_->has_evs(id) && host_->evs(id).queue_pairs > 0)
     throw Error(Errc::in_use, "EV profile " + std::to_string(id) +
@@ -17,7 +16,7 @@ MRC_SETUP ProfileRegistry::EvChanged Profiles::change_evs(ProfileId id,
   return own_->change_evs(id, change);
 }
 
-MRC_SETUP void Profiles::change_cc(ProfileId id, const CcProfileChange& change) {
+void Profiles::change_cc(ProfileId id, const CcProfileChange& change) {
   const std::lock_guard lock(mutex_);
   if (!own_->has_cc(id) && host_->cc(id).queue_pairs > 0)
     throw Error(Errc::in_use, "CC profile " + std::to_string(id) +
@@ -25,7 +24,7 @@ MRC_SETUP void Profiles::change_cc(ProfileId id, const CcProfileChange& change) 
   own_->change_cc(id, change);
 }
 
-MRC_SETUP std::vector<std::string> Profiles::follow(const HostState& host) {
+std::vector<std::string> Profiles::follow(const HostState& host) {
   const std::lock_guard lock(mutex_);
   std::vector<std::string> lines, not_followed;
   if (followed_ == host.serial) return lines;
@@ -52,12 +51,12 @@ MRC_SETUP std::vector<std::string> Profiles::follow(const HostState& host) {
   return lines;
 }
 
-MRC_SETUP std::vector<std::string> Profiles::not_followed() {
+std::vector<std::string> Profiles::not_followed() {
   const std::lock_guard lock(mutex_);
   return not_followed_;
 }
 
-MRC_SETUP unsigned Profiles::check(const ProfileSet& set, bool evs_are_own) {
+unsigned Profiles::check(const ProfileSet& set, bool evs_are_own) {
   using Kind = ProfileRegistry::Failure::Kind;
   const std::lock_guard lock(mutex_);
   const ProfileSet none;
@@ -88,7 +87,7 @@ MRC_SETUP unsigned Profiles::check(const ProfileSet& set, bool evs_are_own) {
 
 // ------------------------------------------------------------------------------- queue pairs
 
-MRC_SETUP void Profiles::acquire(const QpProfiles& profiles) {
+void Profiles::acquire(const QpProfiles& profiles) {
   const std::lock_guard lock(mutex_);
   const QpProfiles evs{profiles.ev, {}}, cc{{}, profiles.cc};
   if (profiles.ev) of_evs(*profiles.ev).acquire(evs);
@@ -101,18 +100,18 @@ MRC_SETUP void Profiles::acquire(const QpProfiles& profiles) {
   }
 }
 
-MRC_SETUP void Profiles::release(const QpProfiles& profiles) noexcept {
+void Profiles::release(const QpProfiles& profiles) noexcept {
   const std::lock_guard lock(mutex_);
   if (profiles.ev) of_evs(*profiles.ev).release({profiles.ev, {}});
   if (profiles.cc) of_cc(*profiles.cc).release({{}, profiles.cc});
 }
 
-MRC_SETUP EvTablePtr Profiles::table(ProfileId id) noexcept {
+EvTablePtr Profiles::table(ProfileId id) noexcept {
   const std::lock_guard lock(mutex_);
   return of_evs(id).table(id);
 }
 
-MRC_SETUP cc::Options Profiles::cc_options(ProfileId id) {
+cc::Options Profiles::cc_options(ProfileId id) {
   const std::lock_guard lock(mutex_);
   return of_cc(id).cc_options(id);
 }

@@ -13,7 +13,6 @@
 #include "mrc/api/device_config.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/core/fork_mark.hpp"
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/core/unique_fd.hpp"
 #include "mrc/engine/engine.hpp"
@@ -155,7 +154,3 @@ class Progress {
 };
 
 }  // namespace mrc::inline v0_1::detail
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/host/progress.inl"
-#endif

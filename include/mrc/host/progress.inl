@@ -33,8 +33,8 @@ inline constexpr int kLongestNapTakeovers = 8;
 /// A thread that has waited for a completion for this long is expected to stay there.
 inline constexpr Duration kParkAfter = std::chrono::milliseconds(100);
 
-MRC_SETUP Progress::Progress(const Config& config, CourteousMutex& mutex,
-                             const OpenedPlanes& planes, engine::Engine& engine, Rounds& rounds)
+Progress::Progress(const Config& config, CourteousMutex& mutex, const OpenedPlanes& planes,
+                   engine::Engine& engine, Rounds& rounds)
     : config_(config),
       mutex_(mutex),
       planes_(planes),
@@ -49,19 +49,19 @@ MRC_SETUP Progress::Progress(const Config& config, CourteousMutex& mutex,
 
 // --- Threads of the application ---------------------------------------------------------------
 
-MRC_DECL bool Progress::poll() noexcept {
+bool Progress::poll() noexcept {
   const std::lock_guard lock(mutex_);
   return poll_locked();
 }
 
-MRC_DECL bool Progress::try_poll() noexcept {
+bool Progress::try_poll() noexcept {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (lock.owns_lock()) return poll_locked();
   note_use(monotonic_now());
   return true;
 }
 
-MRC_DECL bool Progress::poll_locked() noexcept {
+bool Progress::poll_locked() noexcept {
   const Time now = monotonic_now();
   const InUse at_work(*this, now);
   const bool moved = rounds_.advance_out_first(now);
@@ -69,7 +69,7 @@ MRC_DECL bool Progress::poll_locked() noexcept {
   return moved || rounds_.unfinished();
 }
 
-MRC_DECL std::size_t Progress::poll_cq(CqId cq, std::span<Completion> out) noexcept {
+std::size_t Progress::poll_cq(CqId cq, std::span<Completion> out) noexcept {
   const std::lock_guard lock(mutex_);
   if (ahead_.enabled()) ahead_.program_came(engine_.stats().rx_data, monotonic_now);
   std::size_t n = engine_.poll_cq(cq, out);
@@ -89,7 +89,7 @@ MRC_DECL std::size_t Progress::poll_cq(CqId cq, std::span<Completion> out) noexc
 
 /// A poll has found completions: receives until data comes, if that is likely to be soon. True if
 /// the program is likely to answer data at once, so that what is to be sent can wait for that.
-MRC_DECL bool Progress::stay(InUse& at_work) noexcept {
+bool Progress::stay(InUse& at_work) noexcept {
   const auto data = [this] { return engine_.stats().rx_data; };
   const std::uint64_t before = data();
   Time now = monotonic_now();
@@ -110,13 +110,13 @@ MRC_DECL bool Progress::stay(InUse& at_work) noexcept {
 /// Called when a polling thread leaves. Flushes pending output if the thread now has `work` to do,
 /// since its next call may be a while off, or if sleepers rely on this thread; wakes any sleeper,
 /// the helper included, whose deadline is now too late.
-MRC_DECL void Progress::leave(Time now, bool work) noexcept {
+void Progress::leave(Time now, bool work) noexcept {
   if (rounds_.work_left() && (work || sleepers_ != nullptr)) (void)rounds_.send(now);
   if (sleepers_ != nullptr || helper_sleeps_until_.load(std::memory_order_acquire) != INT64_MIN)
     deadline_changed();
 }
 
-MRC_DECL Errc Progress::arm_cq(CqId cq, Arm what) noexcept {
+Errc Progress::arm_cq(CqId cq, Arm what) noexcept {
   const std::lock_guard lock(mutex_);
   armed_ = true;
   const Errc e = engine_.arm_cq(cq, what);
@@ -127,7 +127,7 @@ MRC_DECL Errc Progress::arm_cq(CqId cq, Arm what) noexcept {
 
 // --- Threads that wait for a completion --------------------------------------------------------
 
-MRC_DECL void Progress::end_wait() noexcept {
+void Progress::end_wait() noexcept {
   {
     const std::lock_guard lock(mutex_);
     const Time now = monotonic_now();
@@ -139,8 +139,8 @@ MRC_DECL void Progress::end_wait() noexcept {
   if (helper_parked_.load()) wake_helper();
 }
 
-MRC_DECL bool Progress::begin_sleep(CqId cq, std::span<Completion> out, std::size_t& n,
-                                    Sleeper& self) noexcept {
+bool Progress::begin_sleep(CqId cq, std::span<Completion> out, std::size_t& n,
+                           Sleeper& self) noexcept {
   const std::lock_guard lock(mutex_);
   (void)engine_.arm_cq(cq);
   n = engine_.poll_cq(cq, out);
@@ -152,14 +152,14 @@ MRC_DECL bool Progress::begin_sleep(CqId cq, std::span<Completion> out, std::siz
   return true;
 }
 
-MRC_DECL void Progress::end_sleep(Sleeper& self) noexcept {
+void Progress::end_sleep(Sleeper& self) noexcept {
   const std::lock_guard lock(mutex_);
   Sleeper** at = &sleepers_;
   while (*at != &self) at = &(*at)->next;
   *at = self.next;
 }
 
-MRC_DECL std::size_t Progress::watch(pollfd* fds) const noexcept {
+std::size_t Progress::watch(pollfd* fds) const noexcept {
   std::size_t n = 0;
   for (const auto& port : planes_.ports)
     for (const int fd : {port->poll_fd(), port->link_fd()})
@@ -167,7 +167,7 @@ MRC_DECL std::size_t Progress::watch(pollfd* fds) const noexcept {
   return n;
 }
 
-MRC_DECL void Progress::sleep(std::span<pollfd> fds, Time until) noexcept {
+void Progress::sleep(std::span<pollfd> fds, Time until) noexcept {
   timespec limit{};
   if (until != kNever) {
     const Time now = monotonic_now();
@@ -180,7 +180,7 @@ MRC_DECL void Progress::sleep(std::span<pollfd> fds, Time until) noexcept {
 
 /// Makes sure that a thread is awake at a deadline: one that waits for a completion if there is
 /// one, else the helper.
-MRC_DECL void Progress::wake_for(Time deadline) noexcept {
+void Progress::wake_for(Time deadline) noexcept {
   for (const Sleeper* s = sleepers_; s != nullptr; s = s->next)
     if (s->until <= deadline) return;
   if (sleepers_ != nullptr) {
@@ -195,7 +195,7 @@ MRC_DECL void Progress::wake_for(Time deadline) noexcept {
 
 // --- The helper thread --------------------------------------------------------------------------
 
-MRC_DECL void Progress::start(unsigned lane) {
+void Progress::start(unsigned lane) {
   if (!config_.helper) return;
   try {
     const BlockedSignals inherited;  // the program's handlers run in threads of the program
@@ -219,7 +219,7 @@ MRC_DECL void Progress::start(unsigned lane) {
   }
 }
 
-MRC_DECL void Progress::stop() noexcept {
+void Progress::stop() noexcept {
   if (!helper_.joinable()) return;
   if (fork_.forked()) return leave_to_parent(std::move(helper_));
   stop_.store(true);
@@ -227,12 +227,12 @@ MRC_DECL void Progress::stop() noexcept {
   helper_.join();
 }
 
-MRC_DECL void Progress::wake_helper() noexcept {
+void Progress::wake_helper() noexcept {
   const std::uint64_t one = 1;
   if (wake_up_.open()) (void)uncancelled::write(wake_up_.fd(), &one, sizeof one);
 }
 
-MRC_DECL bool Progress::in_use(Time now) const noexcept {
+bool Progress::in_use(Time now) const noexcept {
   return waiters_.load(std::memory_order_relaxed) > 0 || in_use_.load(std::memory_order_relaxed) ||
          now.time_since_epoch().count() - last_use_.load(std::memory_order_relaxed) <
              config_.expert.helper_takeover.count();
@@ -243,7 +243,7 @@ MRC_DECL bool Progress::in_use(Time now) const noexcept {
 /// the end of each nap costs the program some 20 us, which showed in the 99th percentile of its
 /// latency. When a thread has waited for long, it watches the ports, so the helper sleeps until it
 /// is woken.
-MRC_DECL Duration Progress::nap(Time now, unsigned before) noexcept {
+Duration Progress::nap(Time now, unsigned before) noexcept {
   const Duration longest =
       std::max(kLongestNap, kLongestNapTakeovers * config_.expert.helper_takeover);
   const Duration time =
@@ -255,7 +255,7 @@ MRC_DECL Duration Progress::nap(Time now, unsigned before) noexcept {
 }
 
 /// `naps`: how many the helper has taken in a row.
-MRC_DECL void Progress::take_nap(unsigned& naps, Time now) noexcept {
+void Progress::take_nap(unsigned& naps, Time now) noexcept {
   pollfd wake{wake_up_.fd(), POLLIN, 0};
   // Naps grow only while the application polls without a pause; a waiter resets them.
   if (waiters_.load(std::memory_order_relaxed) > 0) naps = 0;
@@ -268,7 +268,7 @@ MRC_DECL void Progress::take_nap(unsigned& naps, Time now) noexcept {
 /// While the application polls or waits the helper only checks now and then that it still does;
 /// otherwise it makes the rounds and sleeps until a port has something or a timer is due. An idle
 /// device without deadlines does not wake it at all.
-MRC_DECL void Progress::run_helper() noexcept {
+void Progress::run_helper() noexcept {
   unsigned naps = 0;
   while (!stop_.load()) {
     Time now = monotonic_now();

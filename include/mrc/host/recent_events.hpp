@@ -11,8 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "mrc/core/linkage.hpp"
-
 namespace mrc::inline v0_1::detail {
 
 /// The newest events of a device, numbered from 1 on. Those of paths, which may come in floods, do
@@ -22,14 +20,14 @@ class RecentEvents {
   explicit RecentEvents(std::size_t most) : most_(most) {}
 
   /// Keeps an event with field `event`, and returns it with its number.
-  MRC_SETUP const nlohmann::json& add(nlohmann::json event) {
+  const nlohmann::json& add(nlohmann::json event) {
     event["number"] = next_++;
     auto& kept = kept_[event["event"].get_ref<const std::string&>().starts_with("path_") ? 1 : 0];
     if (kept.size() == most_) kept.pop_front();
     return kept.emplace_back(std::move(event));
   }
   /// Those that are kept with greater numbers, in order.
-  [[nodiscard]] MRC_SETUP nlohmann::json since(std::uint64_t number) const {
+  [[nodiscard]] nlohmann::json since(std::uint64_t number) const {
     const auto number_of = [](const nlohmann::json& event) {
       return event["number"].get<std::uint64_t>();
     };

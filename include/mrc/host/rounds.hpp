@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "mrc/api/log.hpp"
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/engine.hpp"
 #include "mrc/host/connector.hpp"
@@ -145,7 +144,3 @@ class Rounds {
 };
 
 }  // namespace mrc::inline v0_1::detail
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/host/rounds.inl"
-#endif

@@ -30,10 +30,10 @@ inline constexpr Duration kWatchEvery = std::chrono::microseconds(5);
 /// A port that was busy is tried again after this long.
 inline constexpr Duration kBusyRetry = std::chrono::microseconds(50);
 
-MRC_SETUP Rounds::Rounds(const Config& config, const Log& log, OpenedPlanes& planes,
-                         engine::Engine& engine, Faults& faults, CqEvents& cq_events,
-                         EventQueue<DeviceEvent>& events, Connector& connector, PeerFilter& filter,
-                         const Steering& steering, Calls calls, Time start, unsigned lane)
+Rounds::Rounds(const Config& config, const Log& log, OpenedPlanes& planes, engine::Engine& engine,
+               Faults& faults, CqEvents& cq_events, EventQueue<DeviceEvent>& events,
+               Connector& connector, PeerFilter& filter, const Steering& steering, Calls calls,
+               Time start, unsigned lane)
     : config_(config),
       log_(log),
       planes_(planes),
@@ -62,31 +62,31 @@ MRC_SETUP Rounds::Rounds(const Config& config, const Log& log, OpenedPlanes& pla
   choose_gid_plane();
 }
 
-MRC_DECL bool Rounds::advance(Time now) noexcept {
+bool Rounds::advance(Time now) noexcept {
   const bool moved = take_in(now);
   return send(now) || moved;
 }
 
-MRC_DECL bool Rounds::advance_out_first(Time now) noexcept {
+bool Rounds::advance_out_first(Time now) noexcept {
   const bool moved = wants_to_send(now) && send(now);
   const bool came = take_in(now);
   work_left_ = work_left_ || engine_.has_output();
   return moved || came;
 }
 
-MRC_DECL bool Rounds::send(Time now) noexcept {
+bool Rounds::send(Time now) noexcept {
   const std::uint64_t before = moved_;
   work_left_ = transmit(now);
   signal_events();
   return moved_ != before;
 }
 
-MRC_DECL void Rounds::after_post(Time now, bool idle) noexcept {
+void Rounds::after_post(Time now, bool idle) noexcept {
   work_left_ = !idle || transmit(now);
   signal_events();
 }
 
-MRC_DECL Time Rounds::next_deadline() const noexcept {
+Time Rounds::next_deadline() const noexcept {
   if (work_left_) return Time::min();
   Time next = std::min(
       {engine_.next_deadline(), faults_.next_change(), retry_, connector_.next_deadline()});
@@ -95,7 +95,7 @@ MRC_DECL Time Rounds::next_deadline() const noexcept {
 }
 
 /// Everything of a round but transmission. True if there were packets.
-MRC_DECL bool Rounds::take_in(Time now) noexcept {
+bool Rounds::take_in(Time now) noexcept {
   if (steering_.stale()) [[unlikely]]
     calls_.steer(now);
   if (now >= faults_.next_change()) faults_.apply(now);
@@ -116,7 +116,7 @@ MRC_DECL bool Rounds::take_in(Time now) noexcept {
 
 /// After a pause more may wait than one reading brings. What is still in a socket must be taken
 /// neither for lost, here, nor for missing, in the answers to the peer.
-MRC_DECL bool Rounds::receive(Time now) noexcept {
+bool Rounds::receive(Time now) noexcept {
   const Duration pause = now - std::exchange(last_round_, now);
   if (pause > kQuotaPause && now >= next_quota_look_) [[unlikely]]
     look_for_quota(now);
@@ -129,7 +129,7 @@ MRC_DECL bool Rounds::receive(Time now) noexcept {
   return any;
 }
 
-MRC_DECL bool Rounds::receive_once(Time now) noexcept {
+bool Rounds::receive_once(Time now) noexcept {
   bool any = false;
   more_waits_ = false;
   const PlaneMask with_payload =
@@ -163,13 +163,13 @@ MRC_DECL bool Rounds::receive_once(Time now) noexcept {
 }
 
 /// What has arrived in a disabled plane.
-MRC_DECL void Rounds::drop_received(unsigned plane) noexcept {
+void Rounds::drop_received(unsigned plane) noexcept {
   rx_disabled_[plane] += rx_.packets().size();
   rx_.clear();
 }
 
 /// The first packets of peers that are another implementation of MRC, and did not wait.
-MRC_DECL void Rounds::take_early(Time now) noexcept {
+void Rounds::take_early(Time now) noexcept {
   std::size_t taken = 0;
   for (const wire::RxPacket& packet : engine_.early()) {
     if (!connector_.accepts(now, packet)) continue;
@@ -180,7 +180,7 @@ MRC_DECL void Rounds::take_early(Time now) noexcept {
 }
 
 /// Tells the engine of payload that the port no longer reads or writes.
-MRC_DECL bool Rounds::take_back(Time now, Port& port, Plane plane) noexcept {
+bool Rounds::take_back(Time now, Port& port, Plane plane) noexcept {
   const auto released = port.take_released();
   if (!released.empty()) engine_.on_released(released);
   const auto settled = port.take_settled();
@@ -188,13 +188,13 @@ MRC_DECL bool Rounds::take_back(Time now, Port& port, Plane plane) noexcept {
   return !released.empty() || !settled.empty();
 }
 
-MRC_DECL bool Rounds::arm() noexcept {
+bool Rounds::arm() noexcept {
   bool quiet = !watch_due_;
   for (const auto& port : planes_.ports) quiet = port->arm() && quiet;
   return quiet;
 }
 
-MRC_DECL void Rounds::answer_strangers(Time now, Plane plane) noexcept {
+void Rounds::answer_strangers(Time now, Plane plane) noexcept {
   wire::UnconnectedRequest request;
   while (engine_.poll_unconnected_request(request))
     ++(planes_.kind->answer_stranger(now, planes_, request) ? unconnected_answered_
@@ -203,7 +203,7 @@ MRC_DECL void Rounds::answer_strangers(Time now, Plane plane) noexcept {
 }
 
 /// Nobody made progress for a while. Was that the kernel?
-MRC_SETUP void Rounds::look_for_quota(Time now) noexcept try {
+void Rounds::look_for_quota(Time now) noexcept try {
   next_quota_look_ = now + kQuotaLookEvery;
   const auto throttled = throttled_.look();
   if (!throttled) return;
@@ -218,7 +218,7 @@ MRC_SETUP void Rounds::look_for_quota(Time now) noexcept try {
 }
 
 /// Tells the engine of planes that came or went; receive() has refreshed the ports' link states.
-MRC_DECL void Rounds::watch_links(Time now) noexcept {
+void Rounds::watch_links(Time now) noexcept {
   for (unsigned i = 0; i < planes_.count(); ++i) {
     const Port& port = *planes_.ports[i];
     const std::uint32_t room = port.capabilities().max_packet;
@@ -239,18 +239,18 @@ MRC_DECL void Rounds::watch_links(Time now) noexcept {
 }
 
 /// The GID's plane stays the same while it is up, or while none is.
-MRC_DECL void Rounds::choose_gid_plane() noexcept {
+void Rounds::choose_gid_plane() noexcept {
   if (planes_up_ == 0 || (planes_up_ & plane_bit(planes_.gid_plane)) != 0) return;
   planes_.gid_plane = static_cast<Plane>(std::countr_zero(planes_up_));
   gid_plane_.store(planes_.gid_plane, std::memory_order_relaxed);
 }
 
 /// Bytes that a plane has to carry to be of any use.
-MRC_DECL std::uint32_t Rounds::smallest_room() const noexcept {
+std::uint32_t Rounds::smallest_room() const noexcept {
   return std::min(planes_.mtu + kPacketOverhead, wire::kMaxPart);
 }
 
-MRC_DECL bool Rounds::usable(unsigned plane) noexcept {
+bool Rounds::usable(unsigned plane) noexcept {
   const Port& port = *planes_.ports[plane];
   if (!planes_.up(plane)) return false;
   const std::uint32_t room = port.capabilities().max_packet;
@@ -270,7 +270,7 @@ MRC_DECL bool Rounds::usable(unsigned plane) noexcept {
 }
 
 /// True if there is more to send than one round sends.
-MRC_DECL bool Rounds::transmit(Time now) noexcept {
+bool Rounds::transmit(Time now) noexcept {
   if (now >= retry_) {
     busy_ = 0;
     retry_ = kNever;
@@ -295,8 +295,7 @@ MRC_DECL bool Rounds::transmit(Time now) noexcept {
   return true;
 }
 
-MRC_DECL void Rounds::transmit(Time now, Plane plane,
-                               std::span<const wire::TxGroup> groups) noexcept {
+void Rounds::transmit(Time now, Plane plane, std::span<const wire::TxGroup> groups) noexcept {
   std::uint32_t taken = planes_.ports[plane]->transmit(now, tx_, groups);
   moved_ += taken;
   for (const wire::TxGroup& group : groups) {
@@ -309,7 +308,7 @@ MRC_DECL void Rounds::transmit(Time now, Plane plane,
   }
 }
 
-MRC_DECL void Rounds::signal_events() noexcept {
+void Rounds::signal_events() noexcept {
   if (engine_.has_path_events()) calls_.path_events();
   using Kind = engine::Engine::Event::Kind;
   engine::Engine::Event event;
@@ -324,7 +323,7 @@ MRC_DECL void Rounds::signal_events() noexcept {
 }
 
 /// Tells the application.
-MRC_DECL void Rounds::report(const engine::Engine::Event& event) noexcept {
+void Rounds::report(const engine::Engine::Event& event) noexcept {
   using Kind = engine::Engine::Event::Kind;
   DeviceEvent out;
   switch (event.kind) {

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "mrc/api/denied_paths.hpp"
-#include "mrc/core/linkage.hpp"
 #include "mrc/host/host_rules.hpp"
 
 /// Rules of administrators as JSON (docs/control.md). Values and functions without state.
@@ -25,7 +24,3 @@ namespace mrc::inline v0_1::detail {
 [[nodiscard]] SteeringRules rules_from_json(const nlohmann::json& json);
 
 }  // namespace mrc::inline v0_1::detail
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/host/steering_json.inl"
-#endif

@@ -12,9 +12,8 @@
 namespace mrc::inline v0_1::detail {
 
 /// A whole number up to `most`; nothing if the field is missing.
-[[nodiscard]] MRC_SETUP std::optional<std::uint32_t> whole_number(const nlohmann::json& json,
-                                                                  const char* name,
-                                                                  std::uint32_t most) {
+[[nodiscard]] std::optional<std::uint32_t> whole_number(const nlohmann::json& json,
+                                                        const char* name, std::uint32_t most) {
   const auto field = json.find(name);
   if (field == json.end()) return std::nullopt;
   if (!field->is_number_unsigned() || field->get<std::uint64_t>() > most)
@@ -25,8 +24,7 @@ namespace mrc::inline v0_1::detail {
 }
 
 /// An array of up to kMostDenied elements; null if the field is missing.
-[[nodiscard]] MRC_SETUP const nlohmann::json* array_of(const nlohmann::json& json,
-                                                       const char* name) {
+[[nodiscard]] const nlohmann::json* array_of(const nlohmann::json& json, const char* name) {
   const auto field = json.find(name);
   if (field == json.end()) return nullptr;
   if (!field->is_array() || field->size() > kMostDenied)
@@ -35,7 +33,7 @@ namespace mrc::inline v0_1::detail {
   return &*field;
 }
 
-MRC_SETUP nlohmann::json to_json(const DeniedPaths& denied) {
+nlohmann::json to_json(const DeniedPaths& denied) {
   nlohmann::json json{{"plane", denied.plane}};
   if (denied.ev) json["ev"] = value(*denied.ev);
   if (denied.t0) json["t0"] = *denied.t0;
@@ -44,7 +42,7 @@ MRC_SETUP nlohmann::json to_json(const DeniedPaths& denied) {
   return json;
 }
 
-MRC_SETUP DeniedPaths denied_from_json(const nlohmann::json& json) {
+DeniedPaths denied_from_json(const nlohmann::json& json) {
   constexpr std::uint32_t kMost = std::numeric_limits<std::uint16_t>::max();
   if (!json.is_object())
     throw Error(Errc::invalid_argument, "denied paths are an object with the field plane");
@@ -68,14 +66,14 @@ MRC_SETUP DeniedPaths denied_from_json(const nlohmann::json& json) {
   return denied;
 }
 
-MRC_SETUP std::vector<DeniedPaths> denied_list(const nlohmann::json& json, const char* field) {
+std::vector<DeniedPaths> denied_list(const nlohmann::json& json, const char* field) {
   std::vector<DeniedPaths> denied;
   if (const nlohmann::json* list = array_of(json, field))
     for (const nlohmann::json& one : *list) denied.push_back(denied_from_json(one));
   return denied;
 }
 
-MRC_SETUP nlohmann::json to_json(const SteeringRules& rules) {
+nlohmann::json to_json(const SteeringRules& rules) {
   nlohmann::json planes = nlohmann::json::array(), denied = nlohmann::json::array();
   for (unsigned i = 0; i < kMaxPlanes; ++i)
     if ((rules.planes_down >> i & 1) != 0) planes.push_back(i);
@@ -83,7 +81,7 @@ MRC_SETUP nlohmann::json to_json(const SteeringRules& rules) {
   return {{"planes_down", std::move(planes)}, {"denied", std::move(denied)}};
 }
 
-MRC_SETUP SteeringRules rules_from_json(const nlohmann::json& json) {
+SteeringRules rules_from_json(const nlohmann::json& json) {
   if (!json.is_object()) throw Error(Errc::invalid_argument, "rules are an object");
   SteeringRules rules;
   if (const nlohmann::json* planes = array_of(json, "planes_down"))

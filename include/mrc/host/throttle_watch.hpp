@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/time.hpp"
 
 namespace mrc::inline v0_1::detail {
@@ -39,7 +38,3 @@ class ThrottleWatch {
 };
 
 }  // namespace mrc::inline v0_1::detail
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/host/throttle_watch.inl"
-#endif

@@ -10,7 +10,7 @@
 namespace mrc::inline v0_1::detail {
 
 /// What the kernel has counted of a group; nothing if it has no such file.
-[[nodiscard]] MRC_SETUP std::optional<ThrottleWatch::Throttled> read_throttled(
+[[nodiscard]] std::optional<ThrottleWatch::Throttled> read_throttled(
     const std::filesystem::path& group) {
   std::ifstream file(group / "cpu.stat");
   std::optional<ThrottleWatch::Throttled> result;
@@ -25,8 +25,8 @@ namespace mrc::inline v0_1::detail {
   return result;
 }
 
-MRC_SETUP ThrottleWatch::ThrottleWatch(const std::filesystem::path& groups,
-                                       const std::filesystem::path& own) {
+ThrottleWatch::ThrottleWatch(const std::filesystem::path& groups,
+                             const std::filesystem::path& own) {
   std::ifstream file(own);
   // NUMBER:CONTROLLERS:PATH; version 2 has no controllers, and is mounted at the root, or, beside
   // version 1, has no quotas.
@@ -50,7 +50,7 @@ MRC_SETUP ThrottleWatch::ThrottleWatch(const std::filesystem::path& groups,
   }
 }
 
-MRC_SETUP std::optional<ThrottleWatch::Throttled> ThrottleWatch::look() const {
+std::optional<ThrottleWatch::Throttled> ThrottleWatch::look() const {
   for (const Throttled& before : before_) {
     auto now = read_throttled(before.group);
     if (!now || now->times <= before.times) continue;
@@ -61,7 +61,7 @@ MRC_SETUP std::optional<ThrottleWatch::Throttled> ThrottleWatch::look() const {
   return std::nullopt;
 }
 
-MRC_SETUP bool ThrottleWatch::first_to_tell() noexcept {
+bool ThrottleWatch::first_to_tell() noexcept {
   static std::atomic<bool> told = false;
   return !told.exchange(true);
 }

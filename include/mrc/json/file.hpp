@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/json/json_error.hpp"
 #include "mrc/json/object.hpp"
 #include "mrc/json/tree.hpp"
@@ -56,7 +55,3 @@ class File {
 };
 
 }  // namespace mrc::inline v0_1::json_file
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/json/file.inl"
-#endif

@@ -13,7 +13,7 @@
 
 namespace mrc::inline v0_1::json_file {
 
-MRC_SETUP File File::read(const std::string& path, std::string_view kind) {
+File File::read(const std::string& path, std::string_view kind) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
                                                              &std::fclose);
   std::string text(kLargestFile + 1, '\0');
@@ -25,7 +25,7 @@ MRC_SETUP File File::read(const std::string& path, std::string_view kind) {
   return parse(path, text);
 }
 
-MRC_SETUP File File::parse(std::string name, std::string_view text) {
+File File::parse(std::string name, std::string_view text) {
   File file;
   file.tree_->name = std::move(name);
   if (text.find_first_not_of(" \t\r\n") == std::string_view::npos)
@@ -37,7 +37,7 @@ MRC_SETUP File File::parse(std::string name, std::string_view text) {
   return file;
 }
 
-MRC_SETUP std::vector<File::Step> File::split_path(std::string_view path) {
+std::vector<File::Step> File::split_path(std::string_view path) {
   const auto malformed = [&] {
     throw FileError("--set: '" + printable(path) + "' is no path of a field, such as faults[0].at");
   };
@@ -64,7 +64,7 @@ MRC_SETUP std::vector<File::Step> File::split_path(std::string_view path) {
   return steps;
 }
 
-MRC_SETUP detail::Node* File::value_of(std::string_view path, std::string_view text) {
+detail::Node* File::value_of(std::string_view path, std::string_view text) {
   Node* node = nullptr;
   try {
     node = detail::read_json(*tree_, text, true);
@@ -84,7 +84,7 @@ MRC_SETUP detail::Node* File::value_of(std::string_view path, std::string_view t
   return node;
 }
 
-MRC_SETUP void File::put(Node& parent, const Step& step, Node& child) {
+void File::put(Node& parent, const Step& step, Node& child) {
   const Kind kind = step.name.empty() ? Kind::list : Kind::object;
   if (parent.kind != kind)
     tree_->fail(
@@ -99,7 +99,7 @@ MRC_SETUP void File::put(Node& parent, const Step& step, Node& child) {
                 "the list has " + std::to_string(parent.items.size()) + " elements");
 }
 
-MRC_SETUP void File::override(std::string_view path, std::string_view text) {
+void File::override(std::string_view path, std::string_view text) {
   const std::vector<Step> steps = split_path(path);
   Node* value = value_of(path, text);
   Node* parent = tree_->root;

@@ -3,7 +3,6 @@
 
 #include <string_view>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/json/tree.hpp"
 
 /// JSON with comments into a tree whose values know their lines. The parser (nlohmann::json) is
@@ -15,7 +14,3 @@ namespace mrc::inline v0_1::json_file::detail {
 [[nodiscard]] Node* read_json(Tree& tree, std::string_view text, bool from_set);
 
 }  // namespace mrc::inline v0_1::json_file::detail
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/json/json_reader.inl"
-#endif

@@ -204,7 +204,7 @@ class Reader {
   Node* top_ = nullptr;
 };
 
-MRC_SETUP Node* read_json(Tree& tree, std::string_view text, bool from_set) {
+Node* read_json(Tree& tree, std::string_view text, bool from_set) {
   return Reader(tree, text, from_set).read();
 }
 

@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/time.hpp"
 #include "mrc/json/tree.hpp"
 #include "mrc/json/value.hpp"
@@ -169,7 +168,3 @@ class Object {
 };
 
 }  // namespace mrc::inline v0_1::json_file
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/json/object.inl"
-#endif

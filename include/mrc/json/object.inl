@@ -5,17 +5,17 @@
 
 namespace mrc::inline v0_1::json_file {
 
-MRC_SETUP bool Object::is_list(std::string_view name) const {
+bool Object::is_list(std::string_view name) const {
   const Node* node = find(name);
   return node != nullptr && node->kind == Kind::list;
 }
 
-MRC_SETUP bool Object::is_number(std::string_view name) const {
+bool Object::is_number(std::string_view name) const {
   const Node* node = find(name);
   return node != nullptr && (node->kind == Kind::integer || node->kind == Kind::real);
 }
 
-MRC_SETUP Object Object::object(std::string_view name) const {
+Object Object::object(std::string_view name) const {
   Node* node = find(name);
   if (node == nullptr) {
     node = tree_->create();
@@ -28,8 +28,7 @@ MRC_SETUP Object Object::object(std::string_view name) const {
   return as_object(*node);
 }
 
-MRC_SETUP std::vector<Object> Object::array(std::string_view name, std::size_t min,
-                                            std::size_t max) const {
+std::vector<Object> Object::array(std::string_view name, std::size_t min, std::size_t max) const {
   std::vector<Object> objects;
   const Node* list = find(name);
   if (list == nullptr && min > 0) missing(name);
@@ -43,100 +42,96 @@ MRC_SETUP std::vector<Object> Object::array(std::string_view name, std::size_t m
   return objects;
 }
 
-MRC_SETUP unsigned Object::index(std::string_view name, std::string_view prefix,
-                                 unsigned max) const {
+unsigned Object::index(std::string_view name, std::string_view prefix, unsigned max) const {
   return detail::read_index(*tree_, required(name), prefix, max);
 }
 
-MRC_SETUP unsigned Object::index(std::string_view name, std::string_view prefix, unsigned max,
-                                 unsigned fallback) const {
+unsigned Object::index(std::string_view name, std::string_view prefix, unsigned max,
+                       unsigned fallback) const {
   return has(name) ? index(name, prefix, max) : fallback;
 }
 
-MRC_SETUP std::vector<unsigned> Object::indices(std::string_view name, std::string_view prefix,
-                                                unsigned max) const {
+std::vector<unsigned> Object::indices(std::string_view name, std::string_view prefix,
+                                      unsigned max) const {
   return list<unsigned>(
       name, {}, [&](const Node& node) { return detail::read_index(*tree_, node, prefix, max); });
 }
 
-MRC_SETUP std::uint16_t Object::hex(std::string_view name, std::uint16_t fallback) const {
+std::uint16_t Object::hex(std::string_view name, std::uint16_t fallback) const {
   return has(name) ? detail::read_hex(*tree_, required(name)) : fallback;
 }
 
-MRC_SETUP double Object::number(std::string_view name, double min, double max) const {
+double Object::number(std::string_view name, double min, double max) const {
   return detail::read_number(*tree_, required(name), min, max);
 }
 
-MRC_SETUP double Object::number(std::string_view name, double min, double max,
-                                double fallback) const {
+double Object::number(std::string_view name, double min, double max, double fallback) const {
   return has(name) ? number(name, min, max) : fallback;
 }
 
-MRC_SETUP std::vector<double> Object::numbers(std::string_view name, double min, double max,
-                                              std::vector<double> fallback) const {
+std::vector<double> Object::numbers(std::string_view name, double min, double max,
+                                    std::vector<double> fallback) const {
   return list<double>(name, std::move(fallback), [&](const Node& node) {
     return detail::read_number(*tree_, node, min, max);
   });
 }
 
-MRC_SETUP Duration Object::duration(std::string_view name, Duration min, Duration max) const {
+Duration Object::duration(std::string_view name, Duration min, Duration max) const {
   return detail::read_duration(*tree_, required(name), min, max);
 }
 
-MRC_SETUP Duration Object::duration(std::string_view name, Duration min, Duration max,
-                                    Duration fallback) const {
+Duration Object::duration(std::string_view name, Duration min, Duration max,
+                          Duration fallback) const {
   return has(name) ? duration(name, min, max) : fallback;
 }
 
-MRC_SETUP std::vector<Duration> Object::durations(std::string_view name, Duration min, Duration max,
-                                                  std::vector<Duration> fallback) const {
+std::vector<Duration> Object::durations(std::string_view name, Duration min, Duration max,
+                                        std::vector<Duration> fallback) const {
   return list<Duration>(name, std::move(fallback), [&](const Node& node) {
     return detail::read_duration(*tree_, node, min, max);
   });
 }
 
-MRC_SETUP std::uint64_t Object::bytes(std::string_view name, std::uint64_t min,
-                                      std::uint64_t max) const {
+std::uint64_t Object::bytes(std::string_view name, std::uint64_t min, std::uint64_t max) const {
   return detail::read_bytes(*tree_, required(name), min, max);
 }
 
-MRC_SETUP std::uint64_t Object::bytes(std::string_view name, std::uint64_t min, std::uint64_t max,
-                                      std::uint64_t fallback) const {
+std::uint64_t Object::bytes(std::string_view name, std::uint64_t min, std::uint64_t max,
+                            std::uint64_t fallback) const {
   return has(name) ? bytes(name, min, max) : fallback;
 }
 
-MRC_SETUP std::vector<std::uint64_t> Object::sizes(std::string_view name, std::uint64_t min,
-                                                   std::uint64_t max,
-                                                   std::vector<std::uint64_t> fallback) const {
+std::vector<std::uint64_t> Object::sizes(std::string_view name, std::uint64_t min,
+                                         std::uint64_t max,
+                                         std::vector<std::uint64_t> fallback) const {
   return list<std::uint64_t>(name, std::move(fallback), [&](const Node& node) {
     return detail::read_bytes(*tree_, node, min, max);
   });
 }
 
-MRC_SETUP bool Object::boolean(std::string_view name) const {
+bool Object::boolean(std::string_view name) const {
   return detail::read_boolean(*tree_, required(name));
 }
 
-MRC_SETUP bool Object::boolean(std::string_view name, bool fallback) const {
+bool Object::boolean(std::string_view name, bool fallback) const {
   return has(name) ? boolean(name) : fallback;
 }
 
-MRC_SETUP std::string Object::text(std::string_view name) const {
+std::string Object::text(std::string_view name) const {
   return detail::read_text(*tree_, required(name));
 }
 
-MRC_SETUP std::string Object::text(std::string_view name, std::string fallback) const {
+std::string Object::text(std::string_view name, std::string fallback) const {
   return has(name) ? text(name) : std::move(fallback);
 }
 
-MRC_SETUP std::vector<std::string> Object::texts(std::string_view name,
-                                                 std::vector<std::string> fallback) const {
+std::vector<std::string> Object::texts(std::string_view name,
+                                       std::vector<std::string> fallback) const {
   return list<std::string>(name, std::move(fallback),
                            [&](const Node& node) { return detail::read_text(*tree_, node); });
 }
 
-MRC_SETUP std::string Object::choice(std::string_view name,
-                                     const std::vector<std::string>& allowed) const {
+std::string Object::choice(std::string_view name, const std::vector<std::string>& allowed) const {
   const Node& node = required(name);
   if (node.kind == Kind::text || node.from_set)
     for (const std::string& word : allowed)
@@ -145,24 +140,24 @@ MRC_SETUP std::string Object::choice(std::string_view name,
                         (allowed.size() > 1 ? "one of " : "") + joined(allowed));
 }
 
-MRC_SETUP std::string Object::choice(std::string_view name, const std::vector<std::string>& allowed,
-                                     std::string fallback) const {
+std::string Object::choice(std::string_view name, const std::vector<std::string>& allowed,
+                           std::string fallback) const {
   return has(name) ? choice(name, allowed) : std::move(fallback);
 }
 
-MRC_SETUP void Object::fail(std::string_view name, std::string_view what) const {
+void Object::fail(std::string_view name, std::string_view what) const {
   const Node* node = name.empty() ? nullptr : find(name);
   if (node != nullptr) tree_->fail(*node, what);
   tree_->fail(node_->from_set, node_->line, path_to(name), what);
 }
 
-MRC_SETUP void Object::fail(std::string_view name, std::size_t index, std::string_view what) const {
+void Object::fail(std::string_view name, std::size_t index, std::string_view what) const {
   const Node* node = find(name);
   if (node != nullptr && index < node->items.size()) tree_->fail(*node->items[index], what);
   fail(name, what);
 }
 
-MRC_SETUP void Object::finish() const {
+void Object::finish() const {
   const Node* object = nullptr;
   const Node* unknown = first_unknown(*node_, object);
   if (unknown == nullptr) return;
@@ -175,34 +170,34 @@ MRC_SETUP void Object::finish() const {
   tree_->fail(unknown->from_set, unknown->key_line, detail::path_of(*unknown), what);
 }
 
-MRC_SETUP Object Object::as_object(Node& node) const {
+Object Object::as_object(Node& node) const {
   if (node.kind != Kind::object)
     tree_->fail(node, "is " + detail::shown(node) + ", must be an object");
   return {tree_, node};
 }
 
-MRC_SETUP Object::Node* Object::find(std::string_view name) const {
+Object::Node* Object::find(std::string_view name) const {
   node_->asked.emplace(name);
   const auto member = node_->members.find(name);
   return member == node_->members.end() ? nullptr : member->second;
 }
 
-MRC_SETUP const Object::Node& Object::required(std::string_view name) const {
+const Object::Node& Object::required(std::string_view name) const {
   const Node* node = find(name);
   if (node == nullptr) missing(name);
   return *node;
 }
 
-MRC_SETUP std::string Object::path_to(std::string_view name) const {
+std::string Object::path_to(std::string_view name) const {
   const std::string path = detail::path_of(*node_);
   return path + (path.empty() || name.empty() ? "" : ".") + std::string(name);
 }
 
-MRC_SETUP void Object::missing(std::string_view name) const {
+void Object::missing(std::string_view name) const {
   tree_->fail(node_->from_set, node_->line, path_to(name), "is missing");
 }
 
-MRC_SETUP const Object::Node* Object::first_unknown(const Node& node, const Node*& in) {
+const Object::Node* Object::first_unknown(const Node& node, const Node*& in) {
   const Node* first = nullptr;
   const auto consider = [&](const Node* found, const Node* object) {
     if (found == nullptr || (first != nullptr && first->order < found->order)) return;

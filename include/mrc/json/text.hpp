@@ -9,8 +9,6 @@
 #include <string>
 #include <string_view>
 
-#include "mrc/core/linkage.hpp"
-
 /// Texts of the messages about a file.
 namespace mrc::inline v0_1::json_file {
 
@@ -42,7 +40,3 @@ template <class Range>
 [[nodiscard]] std::string nearest_name(std::string_view typed, const Names& names);
 
 }  // namespace mrc::inline v0_1::json_file
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/json/text.inl"
-#endif

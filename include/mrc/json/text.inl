@@ -11,7 +11,7 @@
 
 namespace mrc::inline v0_1::json_file {
 
-MRC_SETUP std::string printable(std::string_view text, std::size_t limit) {
+std::string printable(std::string_view text, std::size_t limit) {
   std::string out;
   for (const char c : text.substr(0, limit))
     out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
@@ -22,7 +22,7 @@ MRC_SETUP std::string printable(std::string_view text, std::size_t limit) {
   return out + "...";
 }
 
-MRC_SETUP std::string number_text(double number) {
+std::string number_text(double number) {
   const double size = std::abs(number);
   const bool plain = size == 0 || (size >= 1e-4 && size < 1e16);
   const auto format = plain ? std::chars_format::fixed : std::chars_format::scientific;
@@ -31,13 +31,13 @@ MRC_SETUP std::string number_text(double number) {
   return {text, static_cast<std::size_t>(done.ptr - text)};
 }
 
-MRC_SETUP std::string hex_text(std::uint16_t number) {
+std::string hex_text(std::uint16_t number) {
   std::string text = "0x";
   for (int shift = 12; shift >= 0; shift -= 4) text += "0123456789abcdef"[number >> shift & 0xf];
   return text;
 }
 
-MRC_SETUP std::optional<std::uint16_t> parse_hex(std::string_view text) {
+std::optional<std::uint16_t> parse_hex(std::string_view text) {
   if (!text.starts_with("0x") || text.size() > 6) return std::nullopt;
   std::uint16_t number = 0;
   const char* const end = text.data() + text.size();
@@ -46,7 +46,7 @@ MRC_SETUP std::optional<std::uint16_t> parse_hex(std::string_view text) {
   return number;
 }
 
-MRC_SETUP std::string nearest_name(std::string_view typed, const Names& names) {
+std::string nearest_name(std::string_view typed, const Names& names) {
   constexpr std::size_t kLongest = 64;
   if (typed.size() > kLongest) return {};
   const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };

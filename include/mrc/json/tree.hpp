@@ -10,7 +10,6 @@
 #include <string_view>
 #include <vector>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/json/json_error.hpp"
 #include "mrc/json/text.hpp"
 
@@ -63,7 +62,3 @@ struct Tree {
 [[nodiscard]] std::string shown(const Node& node);
 
 }  // namespace mrc::inline v0_1::json_file::detail
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/json/tree.inl"
-#endif

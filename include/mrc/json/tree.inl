@@ -5,26 +5,26 @@
 
 namespace mrc::inline v0_1::json_file::detail {
 
-MRC_SETUP std::string path_of(const Node& node) {
+std::string path_of(const Node& node) {
   if (node.parent == nullptr) return {};
   std::string path = path_of(*node.parent);
   if (node.parent->kind == Node::Kind::list) return path + '[' + std::to_string(node.index) + ']';
   return path + (path.empty() ? "" : ".") + printable(node.key);
 }
 
-MRC_SETUP Node* Tree::create() {
+Node* Tree::create() {
   Node& node = nodes.emplace_back();
   node.order = nodes.size();
   return &node;
 }
 
-MRC_SETUP void Tree::put(Node& object, Node& child, std::string_view key) {
+void Tree::put(Node& object, Node& child, std::string_view key) {
   child.parent = &object;
   child.key = key;
   object.members.insert_or_assign(std::string(key), &child);
 }
 
-MRC_SETUP void Tree::put(Node& list, Node& child, std::size_t index) {
+void Tree::put(Node& list, Node& child, std::size_t index) {
   child.parent = &list;
   child.index = index;
   if (index == list.items.size())
@@ -33,17 +33,17 @@ MRC_SETUP void Tree::put(Node& list, Node& child, std::size_t index) {
     list.items[index] = &child;
 }
 
-MRC_SETUP void Tree::fail(bool from_set, std::uint32_t line, const std::string& path,
-                          std::string_view what) const {
+void Tree::fail(bool from_set, std::uint32_t line, const std::string& path,
+                std::string_view what) const {
   const std::string where = from_set ? "--set" : name + ':' + std::to_string(line);
   throw FileError(where + ": " + (path.empty() ? "" : path + ": ") + std::string(what));
 }
 
-MRC_SETUP void Tree::fail(const Node& node, std::string_view what) const {
+void Tree::fail(const Node& node, std::string_view what) const {
   fail(node.from_set, node.line, path_of(node), what);
 }
 
-MRC_SETUP std::string shown(const Node& node) {
+std::string shown(const Node& node) {
   using Kind = Node::Kind;
   if (node.kind == Kind::text) return '"' + printable(node.text) + '"';
   if (node.kind == Kind::list) return "a list";

@@ -10,7 +10,6 @@
 #include <string_view>
 #include <utility>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/time.hpp"
 #include "mrc/json/tree.hpp"
 
@@ -85,7 +84,3 @@ template <std::integral T>
 [[nodiscard]] std::string read_text(const Tree& tree, const Node& node);
 
 }  // namespace mrc::inline v0_1::json_file::detail
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/json/value.inl"
-#endif

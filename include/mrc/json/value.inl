@@ -6,7 +6,7 @@
 
 namespace mrc::inline v0_1::json_file::detail {
 
-MRC_SETUP std::optional<std::uint64_t> parse_bytes(std::string_view text) {
+std::optional<std::uint64_t> parse_bytes(std::string_view text) {
   const auto number = mrc::detail::take_real(text);
   if (!number || !(*number >= 0)) return std::nullopt;
   double unit = 1;
@@ -23,13 +23,13 @@ MRC_SETUP std::optional<std::uint64_t> parse_bytes(std::string_view text) {
   return static_cast<std::uint64_t>(bytes);
 }
 
-MRC_SETUP std::string format_bytes(std::uint64_t bytes) {
+std::string format_bytes(std::uint64_t bytes) {
   const std::string text = format_size(bytes);
   const bool has_unit = text.back() < '0' || text.back() > '9';
   return text + (has_unit ? "iB" : "B");
 }
 
-MRC_SETUP std::uint16_t read_hex(const Tree& tree, const Node& node) {
+std::uint16_t read_hex(const Tree& tree, const Node& node) {
   // As a wider type: range_text() takes the largest value of a type as "no limit".
   if (node.kind != Node::Kind::text)
     return static_cast<std::uint16_t>(read_integer<std::uint32_t>(tree, node, 0, 0xFFFF));
@@ -37,8 +37,7 @@ MRC_SETUP std::uint16_t read_hex(const Tree& tree, const Node& node) {
   tree.fail(node, "is " + shown(node) + ", must be a number or a text, \"0x0000\" to \"0xffff\"");
 }
 
-MRC_SETUP unsigned read_index(const Tree& tree, const Node& node, std::string_view prefix,
-                              unsigned max) {
+unsigned read_index(const Tree& tree, const Node& node, std::string_view prefix, unsigned max) {
   std::optional<unsigned> number;
   if (node.kind == Node::Kind::text && node.text.starts_with(prefix) &&
       node.text.find_first_not_of("0123456789", prefix.size()) == std::string::npos)
@@ -50,14 +49,14 @@ MRC_SETUP unsigned read_index(const Tree& tree, const Node& node, std::string_vi
   tree.fail(node, "is " + shown(node) + ", must be " + name(0) + " to " + name(max));
 }
 
-MRC_SETUP double read_number(const Tree& tree, const Node& node, double min, double max) {
+double read_number(const Tree& tree, const Node& node, double min, double max) {
   const bool number = node.kind == Node::Kind::integer || node.kind == Node::Kind::real;
   if (number && node.real >= min && node.real <= max) return node.real;
   const std::string range = range_text(min, max, number_text);
   tree.fail(node, "is " + shown(node) + ", must be " + (number ? "" : "a number, ") + range);
 }
 
-MRC_SETUP Duration read_duration(const Tree& tree, const Node& node, Duration min, Duration max) {
+Duration read_duration(const Tree& tree, const Node& node, Duration min, Duration max) {
   std::optional<Duration> time;
   if (node.kind == Node::Kind::text) time = parse_duration(node.text);
   if (node.kind == Node::Kind::integer && node.magnitude == 0) time = Duration::zero();
@@ -68,8 +67,7 @@ MRC_SETUP Duration read_duration(const Tree& tree, const Node& node, Duration mi
                       (time ? "" : "a time with its unit (ns, us, ms, s), ") + range);
 }
 
-MRC_SETUP std::uint64_t read_bytes(const Tree& tree, const Node& node, std::uint64_t min,
-                                   std::uint64_t max) {
+std::uint64_t read_bytes(const Tree& tree, const Node& node, std::uint64_t min, std::uint64_t max) {
   std::optional<std::uint64_t> bytes;
   if (node.kind == Node::Kind::text) bytes = parse_bytes(node.text);
   if (node.kind == Node::Kind::integer && !node.negative) bytes = node.magnitude;
@@ -80,12 +78,12 @@ MRC_SETUP std::uint64_t read_bytes(const Tree& tree, const Node& node, std::uint
                       (bytes ? "" : "a size (4096, \"64KiB\", \"1MB\"), ") + range);
 }
 
-MRC_SETUP bool read_boolean(const Tree& tree, const Node& node) {
+bool read_boolean(const Tree& tree, const Node& node) {
   if (node.kind == Node::Kind::boolean) return node.truth;
   tree.fail(node, "is " + shown(node) + ", must be true or false");
 }
 
-MRC_SETUP std::string read_text(const Tree& tree, const Node& node) {
+std::string read_text(const Tree& tree, const Node& node) {
   const bool nested = node.kind == Node::Kind::list || node.kind == Node::Kind::object;
   if (node.kind == Node::Kind::text || (node.from_set && !nested)) return node.text;
   tree.fail(node, "is " + shown(node) + ", must be a text");

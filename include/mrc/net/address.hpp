@@ -102,7 +102,3 @@ struct LocalAddress {
 [[nodiscard]] std::string format_local(const LocalAddress& local, std::uint16_t udp_port);
 
 }  // namespace mrc::inline v0_1::port
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/net/address.inl"
-#endif

@@ -21,7 +21,7 @@ namespace detail {
 }
 
 /// Either family, nothing but the address; false if it is none.
-[[nodiscard]] MRC_SETUP bool ip_from_text(std::string_view text, IpAddress& out) noexcept {
+[[nodiscard]] bool ip_from_text(std::string_view text, IpAddress& out) noexcept {
   char buffer[INET6_ADDRSTRLEN];
   if (text.size() >= sizeof buffer) return false;
   std::memcpy(buffer, text.data(), text.size());
@@ -36,8 +36,7 @@ namespace detail {
 }
 
 /// The port after the colon of `whole`. Throws Error.
-[[nodiscard]] MRC_SETUP std::uint16_t udp_port_from_text(std::string_view whole,
-                                                         std::string_view text) {
+[[nodiscard]] std::uint16_t udp_port_from_text(std::string_view whole, std::string_view text) {
   unsigned port = 0;
   const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), port);
   if (failed != std::errc{} || end != text.data() + text.size() || port == 0 || port > 65535)
@@ -47,14 +46,14 @@ namespace detail {
 
 }  // namespace detail
 
-MRC_SETUP IpAddress parse_ip(std::string_view text) {
+IpAddress parse_ip(std::string_view text) {
   IpAddress ip{};
   if (!detail::ip_from_text(text, ip))
     detail::bad_address(text, "not a numeric IPv4 or IPv6 address");
   return ip;
 }
 
-MRC_SETUP PeerAddress parse_address(std::string_view text, std::uint16_t default_port) {
+PeerAddress parse_address(std::string_view text, std::uint16_t default_port) {
   std::string_view host = text;
   std::string_view port;
   bool has_port = false;
@@ -82,7 +81,7 @@ MRC_SETUP PeerAddress parse_address(std::string_view text, std::uint16_t default
   return address;
 }
 
-MRC_SETUP LocalAddress parse_local_address(std::string_view text) {
+LocalAddress parse_local_address(std::string_view text) {
   LocalAddress local;
   if (detail::ip_from_text(text, local.ip)) {
     if (is_link_local(local.ip)) detail::bad_address(text, "a link-local address needs %interface");
@@ -97,7 +96,7 @@ MRC_SETUP LocalAddress parse_local_address(std::string_view text) {
   return local;
 }
 
-MRC_SETUP std::string format_ip(const IpAddress& ip) {
+std::string format_ip(const IpAddress& ip) {
   char buffer[INET6_ADDRSTRLEN] = "";
   if (is_v4(ip))
     inet_ntop(AF_INET, ip.data() + 12, buffer, sizeof buffer);
@@ -106,17 +105,17 @@ MRC_SETUP std::string format_ip(const IpAddress& ip) {
   return buffer;
 }
 
-MRC_SETUP std::string format_address(const PeerAddress& address) {
+std::string format_address(const PeerAddress& address) {
   const std::string host = format_ip(address.ip);
   return (is_v4(address.ip) ? host : "[" + host + "]") + ":" + std::to_string(address.udp_port);
 }
 
-MRC_SETUP std::string format_local(const LocalAddress& local) {
+std::string format_local(const LocalAddress& local) {
   const bool zone = is_link_local(local.ip) && !local.interface.empty();
   return format_ip(local.ip) + (zone ? "%" + local.interface : "");
 }
 
-MRC_SETUP std::string format_local(const LocalAddress& local, std::uint16_t udp_port) {
+std::string format_local(const LocalAddress& local, std::uint16_t udp_port) {
   const std::string host = format_local(local);
   return (is_v4(local.ip) ? host : "[" + host + "]") + ":" + std::to_string(udp_port);
 }

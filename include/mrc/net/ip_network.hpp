@@ -35,7 +35,3 @@ struct Network {
 [[nodiscard]] MRC_API std::vector<Network> parse_networks(std::string_view text);
 
 }  // namespace mrc::inline v0_1::port
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/net/ip_network.inl"
-#endif

@@ -19,7 +19,7 @@ namespace detail {
 
 }  // namespace detail
 
-MRC_SETUP Network parse_network(std::string_view text) {
+Network parse_network(std::string_view text) {
   const std::size_t slash = text.find('/');
   Network network;
   network.base = parse_ip(text.substr(0, slash));
@@ -40,7 +40,7 @@ MRC_SETUP Network parse_network(std::string_view text) {
   return network;
 }
 
-MRC_SETUP std::vector<Network> parse_networks(std::string_view text) {
+std::vector<Network> parse_networks(std::string_view text) {
   std::vector<Network> networks;
   if (text.empty()) return networks;
   for (std::size_t comma = 0; comma != std::string_view::npos;) {

@@ -7,7 +7,6 @@
 #include <memory>
 #include <optional>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/net/socket.hpp"
 #include "mrc/wire/ip.hpp"
@@ -79,7 +78,3 @@ struct Neighbour {
 void solicit_neighbour(std::uint32_t interface_index, const IpAddress& address) noexcept;
 
 }  // namespace mrc::inline v0_1::port
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/net/netlink.inl"
-#endif

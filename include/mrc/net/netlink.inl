@@ -20,7 +20,7 @@
 
 namespace mrc::inline v0_1::port {
 
-MRC_DECL NetlinkMonitor::NetlinkMonitor(Watch watch)
+NetlinkMonitor::NetlinkMonitor(Watch watch)
     : socket_(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE)) {
   static_assert(alignof(nlmsghdr) <= 8);
   sockaddr_nl address{};
@@ -35,13 +35,13 @@ MRC_DECL NetlinkMonitor::NetlinkMonitor(Watch watch)
   mrc::detail::require({mrc::detail::SystemCall::recvfrom});
 }
 
-MRC_SETUP std::unique_ptr<NetlinkMonitor> NetlinkMonitor::try_open(Watch watch) try {
+std::unique_ptr<NetlinkMonitor> NetlinkMonitor::try_open(Watch watch) try {
   return std::make_unique<NetlinkMonitor>(watch);
 } catch (const Error&) {
   return nullptr;
 }
 
-MRC_DECL NetlinkMonitor::News NetlinkMonitor::read(std::uint32_t interface_index) noexcept {
+NetlinkMonitor::News NetlinkMonitor::read(std::uint32_t interface_index) noexcept {
   constexpr unsigned kReads = 64;
   News news;
   for (unsigned i = 0; i < kReads; ++i) {
@@ -54,8 +54,8 @@ MRC_DECL NetlinkMonitor::News NetlinkMonitor::read(std::uint32_t interface_index
   return news;
 }
 
-MRC_DECL void NetlinkMonitor::look(std::size_t size, std::uint32_t interface_index,
-                                   News& news) const noexcept {
+void NetlinkMonitor::look(std::size_t size, std::uint32_t interface_index,
+                          News& news) const noexcept {
   for (std::size_t at = 0; at + sizeof(nlmsghdr) <= size;) {
     nlmsghdr head;
     std::memcpy(&head, buffer_.data() + at, sizeof head);
@@ -75,8 +75,8 @@ MRC_DECL void NetlinkMonitor::look(std::size_t size, std::uint32_t interface_ind
   }
 }
 
-MRC_DECL std::optional<IpAddress> find_gateway(std::uint32_t interface_index,
-                                               const IpAddress& destination) noexcept {
+std::optional<IpAddress> find_gateway(std::uint32_t interface_index,
+                                      const IpAddress& destination) noexcept {
   rtmsg route{};
   route.rtm_family = AF_INET6;
   route.rtm_dst_len = 128;
@@ -99,7 +99,7 @@ MRC_DECL std::optional<IpAddress> find_gateway(std::uint32_t interface_index,
   return gateway;
 }
 
-MRC_SETUP bool stays_on_loopback(const IpAddress& source, const IpAddress& destination) noexcept {
+bool stays_on_loopback(const IpAddress& source, const IpAddress& destination) noexcept {
   constexpr std::uint32_t kLoopback = 1;  // the interface's index, in every network namespace
   const std::size_t skip = is_v4(destination) ? 12 : 0, size = destination.size() - skip;
   rtmsg route{};
@@ -113,8 +113,8 @@ MRC_SETUP bool stays_on_loopback(const IpAddress& source, const IpAddress& desti
          request.get(sizeof route, RTA_OIF, &out, sizeof out) && out == kLoopback;
 }
 
-MRC_DECL std::optional<Neighbour> find_neighbour(std::uint32_t interface_index,
-                                                 const IpAddress& address) noexcept {
+std::optional<Neighbour> find_neighbour(std::uint32_t interface_index,
+                                        const IpAddress& address) noexcept {
   ndmsg neighbour{};
   neighbour.ndm_family = AF_INET6;
   neighbour.ndm_ifindex = static_cast<int>(interface_index);
@@ -132,7 +132,7 @@ MRC_DECL std::optional<Neighbour> find_neighbour(std::uint32_t interface_index,
   return found;
 }
 
-MRC_DECL void solicit_neighbour(std::uint32_t interface_index, const IpAddress& address) noexcept {
+void solicit_neighbour(std::uint32_t interface_index, const IpAddress& address) noexcept {
   const Socket socket(::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket.open()) return;
   (void)try_option(socket, IPPROTO_IPV6, IPV6_UNICAST_IF, static_cast<int>(htonl(interface_index)));

@@ -5,8 +5,6 @@
 
 #include <cstdint>
 
-#include "mrc/core/linkage.hpp"
-
 /// Whether two processes share a host, that is a network namespace.
 namespace mrc::inline v0_1::port {
 
@@ -21,7 +19,3 @@ namespace mrc::inline v0_1::port {
 [[nodiscard]] bool in_other_network(::pid_t pid) noexcept;
 
 }  // namespace mrc::inline v0_1::port
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/net/network_namespace.inl"
-#endif

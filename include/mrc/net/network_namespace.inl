@@ -19,13 +19,13 @@ namespace mrc::inline v0_1::port {
 namespace detail {
 
 /// The number of a network namespace's file below /proc; 0 if it can't be looked at.
-[[nodiscard]] MRC_SETUP std::uint64_t inode_of(const char* path) noexcept {
+[[nodiscard]] std::uint64_t inode_of(const char* path) noexcept {
   struct stat file {};
   return ::stat(path, &file) == 0 ? file.st_ino : 0;
 }
 
 /// Tells the network namespaces of a running kernel apart; 0 if that can't be found out.
-[[nodiscard]] MRC_SETUP std::uint64_t namespace_number() noexcept {
+[[nodiscard]] std::uint64_t namespace_number() noexcept {
   constexpr int kNetnsCookie = 71;  // SO_NETNS_COOKIE, from Linux 5.14 on
   for (const int family : {AF_INET, AF_INET6}) {
     const UniqueFd socket(::socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
@@ -39,7 +39,7 @@ namespace detail {
 
 }  // namespace detail
 
-MRC_SETUP std::uint64_t network_namespace() noexcept {
+std::uint64_t network_namespace() noexcept {
   constexpr std::size_t kBootId = 36;
   std::array<std::uint8_t, kBootId + sizeof(std::uint64_t)> bytes{};
   const UniqueFd file(::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
@@ -49,7 +49,7 @@ MRC_SETUP std::uint64_t network_namespace() noexcept {
   return siphash(SipKey{}, bytes);
 }
 
-MRC_SETUP bool in_other_network(::pid_t pid) noexcept {
+bool in_other_network(::pid_t pid) noexcept {
   char path[32];
   std::snprintf(path, sizeof path, "/proc/%d/ns/net", static_cast<int>(pid));
   const std::uint64_t there = detail::inode_of(path);

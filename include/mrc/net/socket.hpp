@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <string>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/system_error.hpp"
 #include "mrc/core/unique_fd.hpp"
 #include "mrc/net/address.hpp"
@@ -41,7 +40,3 @@ std::uint64_t set_buffer(const Socket& socket, int name, int force, std::uint32_
 [[nodiscard]] Socket make_udp_socket(const LocalAddress& local);
 
 }  // namespace mrc::inline v0_1::port
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/net/socket.inl"
-#endif

@@ -13,22 +13,21 @@
 
 namespace mrc::inline v0_1::port {
 
-MRC_SETUP bool try_option(const Socket& socket, int level, int name, int value) noexcept {
+bool try_option(const Socket& socket, int level, int name, int value) noexcept {
   return setsockopt(socket.fd(), level, name, &value, sizeof value) == 0;
 }
 
-MRC_SETUP void set_option(const Socket& socket, int level, int name, int value, const char* what) {
+void set_option(const Socket& socket, int level, int name, int value, const char* what) {
   if (!try_option(socket, level, name, value)) throw_errno(std::string("cannot set ") + what);
 }
 
-MRC_SETUP int get_option(const Socket& socket, int level, int name, int fallback) noexcept {
+int get_option(const Socket& socket, int level, int name, int fallback) noexcept {
   int value = fallback;
   socklen_t size = sizeof value;
   return getsockopt(socket.fd(), level, name, &value, &size) == 0 ? value : fallback;
 }
 
-MRC_SETUP std::uint64_t set_buffer(const Socket& socket, int name, int force,
-                                   std::uint32_t bytes) noexcept {
+std::uint64_t set_buffer(const Socket& socket, int name, int force, std::uint32_t bytes) noexcept {
   const int wanted = bytes > 0x3FFF'FFFFu ? 0x3FFF'FFFF : static_cast<int>(bytes);
   if (!try_option(socket, SOL_SOCKET, force, wanted)) {
     // The kernel caps the value without an error. A failure leaves the default, which is read back.
@@ -38,7 +37,7 @@ MRC_SETUP std::uint64_t set_buffer(const Socket& socket, int name, int force,
   return actual > 0 ? static_cast<std::uint64_t>(actual) : 0;
 }
 
-MRC_DECL std::uint32_t receive_buffer_fill(const Socket& socket) noexcept {
+std::uint32_t receive_buffer_fill(const Socket& socket) noexcept {
   std::uint32_t memory[SK_MEMINFO_VARS] = {};
   socklen_t size = sizeof memory;
   if (getsockopt(socket.fd(), SOL_SOCKET, SO_MEMINFO, memory, &size) != 0) return 0;
@@ -46,7 +45,7 @@ MRC_DECL std::uint32_t receive_buffer_fill(const Socket& socket) noexcept {
   return all == 0 ? 0 : static_cast<std::uint32_t>(std::min<std::uint64_t>(128, used * 128 / all));
 }
 
-MRC_SETUP Socket make_udp_socket(const LocalAddress& local) {
+Socket make_udp_socket(const LocalAddress& local) {
   Socket socket(::socket(is_v4(local.ip) ? AF_INET : AF_INET6,
                          SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_UDP));
   if (!socket.open()) throw_errno("cannot open a UDP socket for " + format_local(local));

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <optional>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/net/socket.hpp"
 
@@ -46,7 +45,3 @@ struct SocketAddress {
 [[nodiscard]] std::uint16_t bound_port(const Socket& socket) noexcept;
 
 }  // namespace mrc::inline v0_1::port
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/net/socket_address.inl"
-#endif

@@ -7,8 +7,7 @@
 
 namespace mrc::inline v0_1::port {
 
-MRC_SETUP SocketAddress::SocketAddress(const IpAddress& ip, std::uint16_t port,
-                                       std::uint32_t scope) noexcept
+SocketAddress::SocketAddress(const IpAddress& ip, std::uint16_t port, std::uint32_t scope) noexcept
     : v6{} {
   if (is_v4(ip)) {
     v4.sin_family = AF_INET;
@@ -24,19 +23,19 @@ MRC_SETUP SocketAddress::SocketAddress(const IpAddress& ip, std::uint16_t port,
   }
 }
 
-MRC_SETUP SocketAddress::SocketAddress(const sockaddr* from) noexcept : v6{} {
+SocketAddress::SocketAddress(const sockaddr* from) noexcept : v6{} {
   if (from->sa_family == AF_INET)
     std::memcpy(&v4, from, length = sizeof v4);
   else
     std::memcpy(&v6, from, length = sizeof v6);
 }
 
-MRC_SETUP PeerAddress SocketAddress::peer() const noexcept {
+PeerAddress SocketAddress::peer() const noexcept {
   const auto ip = ip_of(&any);
   return ip ? PeerAddress{*ip, port()} : PeerAddress{};
 }
 
-MRC_SETUP std::optional<IpAddress> ip_of(const sockaddr* address) noexcept {
+std::optional<IpAddress> ip_of(const sockaddr* address) noexcept {
   if (address == nullptr) return std::nullopt;
   IpAddress ip = make_v4(0, 0, 0, 0);
   if (address->sa_family == AF_INET)
@@ -48,11 +47,11 @@ MRC_SETUP std::optional<IpAddress> ip_of(const sockaddr* address) noexcept {
   return ip;
 }
 
-MRC_SETUP bool try_bind(const Socket& socket, const SocketAddress& address) noexcept {
+bool try_bind(const Socket& socket, const SocketAddress& address) noexcept {
   return ::bind(socket.fd(), &address.any, address.length) == 0;
 }
 
-MRC_SETUP std::uint16_t bound_port(const Socket& socket) noexcept {
+std::uint16_t bound_port(const Socket& socket) noexcept {
   SocketAddress address;
   address.length = sizeof address.v6;
   return getsockname(socket.fd(), &address.any, &address.length) == 0 ? address.port() : 0;

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/time.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/net/socket.hpp"
@@ -85,7 +84,3 @@ namespace detail {
 [[nodiscard]] IpAddress default_route_address();
 
 }  // namespace mrc::inline v0_1::port
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/net/socket_interface.inl"
-#endif

@@ -25,14 +25,14 @@ namespace mrc::inline v0_1::port {
 
 namespace detail {
 
-MRC_SETUP bool ask_interface(const Socket& socket, const std::string& name, unsigned long what,
-                             ifreq& request) noexcept {
+bool ask_interface(const Socket& socket, const std::string& name, unsigned long what,
+                   ifreq& request) noexcept {
   request = {};
   std::memcpy(request.ifr_name, name.data(), std::min<std::size_t>(name.size(), IFNAMSIZ - 1));
   return ioctl(socket.fd(), what, &request) == 0;
 }
 
-MRC_SETUP bool is_running(const ifreq& flags) noexcept {
+bool is_running(const ifreq& flags) noexcept {
   return (flags.ifr_flags & IFF_UP) != 0 && (flags.ifr_flags & IFF_RUNNING) != 0;
 }
 
@@ -50,7 +50,7 @@ void for_each_address(Visit visit) {
 
 /// The kernel's flags (IFA_F_*) of an IPv6 address of this host; 0 if it has none, or can't be
 /// told.
-[[nodiscard]] MRC_SETUP unsigned address_flags(const LocalAddress& local) {
+[[nodiscard]] unsigned address_flags(const LocalAddress& local) {
   std::ifstream file("/proc/thread-self/net/if_inet6");
   std::string ip, index, prefix, scope, flags, name;
   while (file >> ip >> index >> prefix >> scope >> flags >> name) {
@@ -67,12 +67,12 @@ void for_each_address(Visit visit) {
 
 }  // namespace detail
 
-MRC_SETUP bool is_link(unsigned flags) noexcept {
+bool is_link(unsigned flags) noexcept {
   return (flags & IFF_LOOPBACK) == 0 &&
          ((flags & IFF_NOARP) == 0 || (flags & IFF_POINTOPOINT) != 0);
 }
 
-MRC_SETUP bool refresh(const Socket& socket, Interface& interface) noexcept {
+bool refresh(const Socket& socket, Interface& interface) noexcept {
   if (interface.index == 0) return true;
   ifreq request{};
   request.ifr_ifindex = static_cast<int>(interface.index);
@@ -91,7 +91,7 @@ MRC_SETUP bool refresh(const Socket& socket, Interface& interface) noexcept {
   return true;
 }
 
-MRC_SETUP std::vector<IpAddress> local_addresses() {
+std::vector<IpAddress> local_addresses() {
   std::vector<IpAddress> addresses;
   detail::for_each_address([&](const ifaddrs&, const IpAddress& ip) {
     addresses.push_back(ip);
@@ -100,7 +100,7 @@ MRC_SETUP std::vector<IpAddress> local_addresses() {
   return addresses;
 }
 
-MRC_SETUP unsigned prefix_length(const IpAddress& local) {
+unsigned prefix_length(const IpAddress& local) {
   unsigned length = is_v4(local) && is_loopback(local) ? 104 : 128;  // all of 127.0.0.0/8
   detail::for_each_address([&](const ifaddrs& entry, const IpAddress& ip) {
     const auto mask = ip_of(entry.ifa_netmask);
@@ -113,7 +113,7 @@ MRC_SETUP unsigned prefix_length(const IpAddress& local) {
   return length;
 }
 
-MRC_SETUP LocalAddress resolve(LocalAddress local) {
+LocalAddress resolve(LocalAddress local) {
   if (!is_unspecified(local.ip)) return local;
   if (local.interface.empty())
     throw Error(Errc::invalid_argument,
@@ -134,7 +134,7 @@ MRC_SETUP LocalAddress resolve(LocalAddress local) {
   return local;
 }
 
-MRC_SETUP void await_address(const LocalAddress& local) {
+void await_address(const LocalAddress& local) {
   if (is_v4(local.ip)) return;
   const Time end = monotonic_now() + kTentative;
   for (unsigned flags = 0;;) {
@@ -154,7 +154,7 @@ MRC_SETUP void await_address(const LocalAddress& local) {
   }
 }
 
-MRC_SETUP Interface find_interface(const Socket& socket, const LocalAddress& local) {
+Interface find_interface(const Socket& socket, const LocalAddress& local) {
   Interface found;
   found.index = if_nametoindex(local.interface.c_str());
   if (found.index == 0) {
@@ -169,7 +169,7 @@ MRC_SETUP Interface find_interface(const Socket& socket, const LocalAddress& loc
   return found;
 }
 
-MRC_SETUP IpAddress source_address(const IpAddress& destination) noexcept {
+IpAddress source_address(const IpAddress& destination) noexcept {
   // Connecting a datagram socket makes the kernel choose the source address, and sends nothing.
   const SocketAddress to(destination, 9);
   const Socket socket(::socket(to.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
@@ -181,13 +181,13 @@ MRC_SETUP IpAddress source_address(const IpAddress& destination) noexcept {
   return own.peer().ip;
 }
 
-MRC_SETUP IpAddress default_route_address() {
+IpAddress default_route_address() {
   for (const char* outside : {"192.0.2.1", "2001:db8::1"})
     if (const IpAddress own = source_address(parse_ip(outside)); !is_unspecified(own)) return own;
   return make_v4(127, 0, 0, 1);
 }
 
-MRC_SETUP void leave_by(const Socket& socket, bool v4, const Interface& interface) {
+void leave_by(const Socket& socket, bool v4, const Interface& interface) {
   if (setsockopt(socket.fd(), SOL_SOCKET, SO_BINDTODEVICE, interface.name.data(),
                  static_cast<socklen_t>(interface.name.size())) == 0)
     return;

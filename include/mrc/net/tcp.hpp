@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <optional>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/net/socket.hpp"
 #include "mrc/net/socket_address.hpp"
 
@@ -24,7 +23,3 @@ namespace mrc::inline v0_1::port {
 [[nodiscard]] std::optional<int> connect_result(const Socket& socket) noexcept;
 
 }  // namespace mrc::inline v0_1::port
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/net/tcp.inl"
-#endif

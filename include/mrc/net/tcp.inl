@@ -15,16 +15,16 @@ namespace mrc::inline v0_1::port {
 namespace detail {
 
 /// Messages are small and answered: waiting to fill a segment only delays them.
-[[nodiscard]] MRC_SETUP Socket prompt(Socket socket) noexcept {
+[[nodiscard]] Socket prompt(Socket socket) noexcept {
   if (socket.open()) (void)try_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
   return socket;
 }
-[[nodiscard]] MRC_SETUP Socket stream_socket(const SocketAddress& address) noexcept {
+[[nodiscard]] Socket stream_socket(const SocketAddress& address) noexcept {
   return prompt(
       Socket(::socket(address.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)));
 }
 /// The socket if `done`; else none, and errno as it is.
-[[nodiscard]] MRC_SETUP Socket only_if(bool done, Socket socket) noexcept {
+[[nodiscard]] Socket only_if(bool done, Socket socket) noexcept {
   const int error = errno;
   if (!done) socket.close();
   errno = error;
@@ -33,7 +33,7 @@ namespace detail {
 
 }  // namespace detail
 
-MRC_SETUP Socket listen_at(const SocketAddress& at) noexcept {
+Socket listen_at(const SocketAddress& at) noexcept {
   Socket socket = detail::stream_socket(at);
   const bool v6 = at.any.sa_family == AF_INET6;
   // A port that was chosen may still have connections of earlier listeners, which are no obstacle.
@@ -44,20 +44,20 @@ MRC_SETUP Socket listen_at(const SocketAddress& at) noexcept {
   return detail::only_if(done, std::move(socket));
 }
 
-MRC_SETUP Socket listen_anywhere(std::uint16_t port) noexcept {
+Socket listen_anywhere(std::uint16_t port) noexcept {
   Socket socket = listen_at({IpAddress{}, port});
   // The port is taken, or not allowed, in both families; anything else may be a lack of IPv6.
   if (socket.open() || errno == EADDRINUSE || errno == EACCES) return socket;
   return listen_at({make_v4(0, 0, 0, 0), port});
 }
 
-MRC_SETUP Socket accept_one(const Socket& listener, SocketAddress& from) noexcept {
+Socket accept_one(const Socket& listener, SocketAddress& from) noexcept {
   from.length = sizeof from.v6;
   return detail::prompt(
       Socket(::accept4(listener.fd(), &from.any, &from.length, SOCK_NONBLOCK | SOCK_CLOEXEC)));
 }
 
-MRC_SETUP Socket begin_connect(const SocketAddress& to) noexcept {
+Socket begin_connect(const SocketAddress& to) noexcept {
   Socket socket = detail::stream_socket(to);
   // An interrupted connect goes on by itself, like one in progress.
   const bool done = socket.open() && (::connect(socket.fd(), &to.any, to.length) == 0 ||
@@ -65,7 +65,7 @@ MRC_SETUP Socket begin_connect(const SocketAddress& to) noexcept {
   return detail::only_if(done, std::move(socket));
 }
 
-MRC_SETUP std::optional<int> connect_result(const Socket& socket) noexcept {
+std::optional<int> connect_result(const Socket& socket) noexcept {
   pollfd entry{socket.fd(), POLLOUT, 0};
   if (::poll(&entry, 1, 0) <= 0) return std::nullopt;
   int error = 0;

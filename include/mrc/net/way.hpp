@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/net/socket.hpp"
 #include "mrc/net/socket_interface.hpp"
@@ -46,7 +45,3 @@ struct Way {
                                          const IpAddress& source);
 
 }  // namespace mrc::inline v0_1::port
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/net/way.inl"
-#endif

@@ -46,8 +46,8 @@ void for_each_hop(Bytes route, Visit visit) {
 }
 
 /// The route itself, with all of its next hops; by the interface `index` alone if that is not 0.
-[[nodiscard]] MRC_SETUP Way find_route(const IpAddress& source, const IpAddress& destination,
-                                       std::uint32_t index) noexcept {
+[[nodiscard]] Way find_route(const IpAddress& source, const IpAddress& destination,
+                             std::uint32_t index) noexcept {
   const bool v4 = is_v4(destination);
   const std::size_t skip = v4 ? 12 : 0, size = destination.size() - skip;
   // For IPv6 the interface is a mere preference where a source is given.
@@ -77,14 +77,13 @@ void for_each_hop(Bytes route, Visit visit) {
   return way;
 }
 
-[[nodiscard]] MRC_SETUP bool leads_by(const Way& way, std::uint32_t index) noexcept {
+[[nodiscard]] bool leads_by(const Way& way, std::uint32_t index) noexcept {
   return std::find(way.interfaces.begin(), way.interfaces.end(), index) != way.interfaces.end();
 }
 
 }  // namespace detail
 
-MRC_SETUP Way find_way(const Interface& own, const IpAddress& source,
-                       const IpAddress& destination) noexcept {
+Way find_way(const Interface& own, const IpAddress& source, const IpAddress& destination) noexcept {
   Way way = detail::find_route(source, destination, 0);
   const bool local = way.interfaces[0] == 1;
   if (local || !own.link || own.index == 0 ||
@@ -97,8 +96,7 @@ MRC_SETUP Way find_way(const Interface& own, const IpAddress& source,
   return way;
 }
 
-MRC_SETUP std::uint32_t outgoing_mtu(const Socket& socket, const Interface& own,
-                                     const IpAddress& source) {
+std::uint32_t outgoing_mtu(const Socket& socket, const Interface& own, const IpAddress& source) {
   if (own.link || is_loopback(source)) return own.mtu;
   using Indices = std::vector<std::uint32_t>;
   Indices routed, by_default, all;

@@ -6,7 +6,6 @@
 #include <span>
 
 #include "mrc/core/error.hpp"
-#include "mrc/core/linkage.hpp"
 #include "mrc/path/format.hpp"
 
 /// Field expansion: compact EV to packet fields and back (mrc-1.0 §3.3, §7.5). Set-up only.
@@ -82,7 +81,3 @@ struct EvField {
                                    std::span<const EvField> fields) noexcept;
 
 }  // namespace mrc::inline v0_1::path
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/path/expand.inl"
-#endif

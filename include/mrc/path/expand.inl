@@ -9,15 +9,14 @@ namespace mrc::inline v0_1::path {
 namespace detail {
 
 /// Whether every field fits its place in the format. There are no more fields than places.
-MRC_SETUP bool fit_places(std::span<const EvField> fields, const EvFormatProfile& format) noexcept {
+bool fit_places(std::span<const EvField> fields, const EvFormatProfile& format) noexcept {
   for (std::size_t i = 0; i < fields.size(); ++i)
     if (fields[i].width > format.fields[i].width) return false;
   return true;
 }
 
 /// Whether the widths of the fields and those of their places add up to the same.
-MRC_SETUP bool fill_format(std::span<const EvField> fields,
-                           const EvFormatProfile& format) noexcept {
+bool fill_format(std::span<const EvField> fields, const EvFormatProfile& format) noexcept {
   unsigned used = 0;
   unsigned room = 0;
   for (const EvField& field : fields) used += field.width;
@@ -41,7 +40,7 @@ void for_each_field(std::span<const EvField> fields, const EvFormatProfile& form
 
 }  // namespace detail
 
-MRC_SETUP Errc check(std::span<const EvField> fields, const EvFormatProfile& format) noexcept {
+Errc check(std::span<const EvField> fields, const EvFormatProfile& format) noexcept {
   if (const Errc e = check(format); e != Errc::ok) return e;
   if (fields.empty() || fields.size() > format.fields.size()) return Errc::invalid_argument;
   unsigned bits = 0;
@@ -54,8 +53,8 @@ MRC_SETUP Errc check(std::span<const EvField> fields, const EvFormatProfile& for
   return bits > kEvBits ? Errc::no_resources : Errc::ok;
 }
 
-MRC_SETUP Result<EvValue> expand(const EvValue& ev, std::span<const EvField> fields,
-                                 const EvFormatProfile& format) noexcept {
+Result<EvValue> expand(const EvValue& ev, std::span<const EvField> fields,
+                       const EvFormatProfile& format) noexcept {
   if (const Errc e = check(fields, format); e != Errc::ok) return e;
   EvValue out{};
   unsigned used = 0;
@@ -69,8 +68,8 @@ MRC_SETUP Result<EvValue> expand(const EvValue& ev, std::span<const EvField> fie
   return out;
 }
 
-MRC_SETUP Result<EvValue> extract(const EvValue& expanded, std::span<const EvField> fields,
-                                  const EvFormatProfile& format) noexcept {
+Result<EvValue> extract(const EvValue& expanded, std::span<const EvField> fields,
+                        const EvFormatProfile& format) noexcept {
   if (const Errc e = check(fields, format); e != Errc::ok) return e;
   EvValue ev{};
   detail::for_each_field(fields, format, [&](const EvField& f, unsigned at, unsigned place) {
@@ -82,8 +81,8 @@ MRC_SETUP Result<EvValue> extract(const EvValue& expanded, std::span<const EvFie
   return ev;
 }
 
-MRC_SETUP Result<EvValue> pack(std::span<const std::uint64_t> values,
-                               std::span<const EvField> fields) noexcept {
+Result<EvValue> pack(std::span<const std::uint64_t> values,
+                     std::span<const EvField> fields) noexcept {
   if (values.size() != fields.size()) return Errc::invalid_argument;
   EvValue ev{};
   unsigned at = 0;

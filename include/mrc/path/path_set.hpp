@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "mrc/core/error.hpp"
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/random.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/path/ev_index.hpp"
@@ -330,7 +329,3 @@ class PathSet {
 };
 
 }  // namespace mrc::inline v0_1::path
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/path/path_set.inl"
-#endif

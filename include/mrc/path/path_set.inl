@@ -13,7 +13,7 @@ namespace detail {
 }
 
 /// Throws unless a PathSet can be made of this.
-MRC_SETUP void check(std::span<const PathSpec> universe, const PathSetOptions& o) {
+void check(std::span<const PathSpec> universe, const PathSetOptions& o) {
   if (universe.empty() || universe.size() > kMaxPaths)
     bad_option("number of paths is " + std::to_string(universe.size()) + ", allowed are 1 to " +
                std::to_string(kMaxPaths));
@@ -41,8 +41,8 @@ MRC_SETUP void check(std::span<const PathSpec> universe, const PathSetOptions& o
 
 }  // namespace detail
 
-MRC_SETUP PathSet::PathSet(std::span<const PathSpec> universe, const PathSetOptions& options,
-                           std::uint64_t seed)
+PathSet::PathSet(std::span<const PathSpec> universe, const PathSetOptions& options,
+                 std::uint64_t seed)
     : options_((detail::check(universe, options), options)),
       random_(seed),
       entries_(universe.size()),
@@ -62,7 +62,7 @@ MRC_SETUP PathSet::PathSet(std::span<const PathSpec> universe, const PathSetOpti
 }
 
 /// Gives out the places of the active set to the planes in turn, so that shares are equal.
-MRC_SETUP void PathSet::set_up_entries(std::span<const PathSpec> universe) noexcept {
+void PathSet::set_up_entries(std::span<const PathSpec> universe) noexcept {
   for (std::size_t i = 0; i < universe.size(); ++i) {
     entries_[i].ev = universe[i].ev;
     entries_[i].plane = universe[i].plane;
@@ -80,7 +80,7 @@ MRC_SETUP void PathSet::set_up_entries(std::span<const PathSpec> universe) noexc
 }
 
 /// select() where its walk found no GOOD path within the limit. `planes` has a usable path.
-MRC_DECL PathIndex PathSet::select_rare(PlaneMask planes, PathIndex avoid) noexcept {
+PathIndex PathSet::select_rare(PlaneMask planes, PathIndex avoid) noexcept {
   const auto salt = static_cast<std::uint32_t>(random_.next());
   const PathIndex good = order_.find_good(planes, salt, avoid);
   if (good != kNoPath) {
@@ -94,7 +94,7 @@ MRC_DECL PathIndex PathSet::select_rare(PlaneMask planes, PathIndex avoid) noexc
 }
 
 /// The path that has waited longest becomes GOOD.
-MRC_DECL void PathSet::restore_next() noexcept {
+void PathSet::restore_next() noexcept {
   while (!waiting_.empty()) {
     Entry& e = entries_[waiting_.front()];
     waiting_.pop_front();
@@ -109,7 +109,7 @@ MRC_DECL void PathSet::restore_next() noexcept {
 
 // ---- feedback
 
-MRC_DECL void PathSet::on_mark(PathIndex path, Mark mark, Time now) noexcept {
+void PathSet::on_mark(PathIndex path, Mark mark, Time now) noexcept {
   if (path >= entries_.size() || mark == Mark::none) return;
   saw(now);
   Entry& e = entries_[path];
@@ -121,14 +121,14 @@ MRC_DECL void PathSet::on_mark(PathIndex path, Mark mark, Time now) noexcept {
     pass_over(e, HealthInput::skip_once);
 }
 
-MRC_DECL void PathSet::on_trimmed(PathIndex path, Time now) noexcept {
+void PathSet::on_trimmed(PathIndex path, Time now) noexcept {
   if (path >= entries_.size()) return;
   saw(now);
   ++entries_[path].trims;
   pass_over(entries_[path], HealthInput::trimmed);
 }
 
-MRC_DECL void PathSet::on_inferred_loss(PathIndex path, Time now, Time sent) noexcept {
+void PathSet::on_inferred_loss(PathIndex path, Time now, Time sent) noexcept {
   if (path >= entries_.size() || sent < replaced_[path]) return;
   saw(now);
   Entry& e = entries_[path];
@@ -137,20 +137,20 @@ MRC_DECL void PathSet::on_inferred_loss(PathIndex path, Time now, Time sent) noe
   if (++e.strikes >= options_.loss_strikes) degrade(e, HealthInput::loss_limit);
 }
 
-MRC_DECL void PathSet::on_timeout(PathIndex path, Time now, Time sent) noexcept {
+void PathSet::on_timeout(PathIndex path, Time now, Time sent) noexcept {
   if (path >= entries_.size() || sent < replaced_[path]) return;
   on_silence(path, now, sent);
   if (plane_is_up(entries_[path])) degrade(entries_[path], HealthInput::timeout);
 }
 
-MRC_DECL void PathSet::on_silence(PathIndex path, Time now, Time sent) noexcept {
+void PathSet::on_silence(PathIndex path, Time now, Time sent) noexcept {
   if (path >= entries_.size() || sent < replaced_[path]) return;
   saw(now);
   if (Entry& e = entries_[path]; e.timeouts != 0xFFFF) ++e.timeouts;
 }
 
 /// GOOD to SKIP, if the input says so.
-MRC_DECL void PathSet::pass_over(Entry& e, HealthInput input) noexcept {
+void PathSet::pass_over(Entry& e, HealthInput input) noexcept {
   const Health to = next_health(e.health, input);
   if (to == e.health) return;
   e.health = to;
@@ -161,7 +161,7 @@ MRC_DECL void PathSet::pass_over(Entry& e, HealthInput input) noexcept {
 
 /// GOOD or SKIP to ASSUMED_BAD, if the input says so and enough paths are left; a backup of the
 /// same plane takes the place.
-MRC_DECL void PathSet::degrade(Entry& e, HealthInput input) noexcept {
+void PathSet::degrade(Entry& e, HealthInput input) noexcept {
   const Health to = next_health(e.health, input);
   if (to == e.health) return;
   const bool walked = walks(e);
@@ -186,7 +186,7 @@ MRC_DECL void PathSet::degrade(Entry& e, HealthInput input) noexcept {
 
 /// A backup of the same plane: GOOD if there is one, else SKIP. Where routes are shared, one of
 /// another route if possible.
-MRC_DECL PathSet::Entry* PathSet::find_backup(const Entry& failed) noexcept {
+PathSet::Entry* PathSet::find_backup(const Entry& failed) noexcept {
   Entry* found = nullptr;
   const auto rank = [&](const Entry& e) {
     const bool other = !options_.shared_routes || e.port_path != failed.port_path;
@@ -201,7 +201,7 @@ MRC_DECL PathSet::Entry* PathSet::find_backup(const Entry& failed) noexcept {
 }
 
 /// ASSUMED_BAD or DENIED to a usable state.
-MRC_DECL void PathSet::bring_back(Entry& e, HealthInput input) noexcept {
+void PathSet::bring_back(Entry& e, HealthInput input) noexcept {
   e.health = next_health(e.health, input);
   e.strikes = 0;
   probes_.stop(index_of(e), now_);
@@ -211,7 +211,7 @@ MRC_DECL void PathSet::bring_back(Entry& e, HealthInput input) noexcept {
 }
 
 /// A usable backup takes over a place that lies idle; otherwise it stays a backup.
-MRC_DECL void PathSet::claim_place(Entry& e) noexcept {
+void PathSet::claim_place(Entry& e) noexcept {
   if (e.active || !usable(e.health)) return;
   Entry* const idle = place_to_claim(e);
   if (idle == nullptr) return;
@@ -221,7 +221,7 @@ MRC_DECL void PathSet::claim_place(Entry& e) noexcept {
 
 /// Which member of the active set makes room for a recovered path of its plane: the oldest
 /// ASSUMED_BAD one, else a DENIED one, else the one that replaced it.
-MRC_DECL PathSet::Entry* PathSet::place_to_claim(const Entry& back) noexcept {
+PathSet::Entry* PathSet::place_to_claim(const Entry& back) noexcept {
   Entry* bad = nullptr;
   Entry* denied = nullptr;
   for (Entry& e : entries_) {
@@ -237,7 +237,7 @@ MRC_DECL PathSet::Entry* PathSet::place_to_claim(const Entry& back) noexcept {
 
 /// An active EV whose route has a second active EV; none if the recovered path's route is already
 /// active.
-MRC_DECL PathSet::Entry* PathSet::doubled_route(const Entry& back) noexcept {
+PathSet::Entry* PathSet::doubled_route(const Entry& back) noexcept {
   Entry* found = nullptr;
   for (Entry& e : entries_) {
     if (!e.active || e.plane != back.plane) continue;
@@ -252,7 +252,7 @@ MRC_DECL PathSet::Entry* PathSet::doubled_route(const Entry& back) noexcept {
 }
 
 /// Releases ASSUMED_BAD paths, the oldest first, until min_active is met or none is left.
-MRC_DECL void PathSet::uphold_minimum() noexcept {
+void PathSet::uphold_minimum() noexcept {
   while (order_.size() < options_.min_active) {
     Entry* const e = to_release();
     if (e == nullptr) return;
@@ -263,7 +263,7 @@ MRC_DECL void PathSet::uphold_minimum() noexcept {
 
 /// The oldest ASSUMED_BAD path that would carry data if it were released: it has a place, or its
 /// plane has an idle one.
-MRC_DECL PathSet::Entry* PathSet::to_release() noexcept {
+PathSet::Entry* PathSet::to_release() noexcept {
   PlaneMask idle = 0;
   for (const Entry& e : entries_)
     if (e.active && !usable(e.health)) idle |= plane_bit(e.plane);
@@ -278,7 +278,7 @@ MRC_DECL PathSet::Entry* PathSet::to_release() noexcept {
 
 // ---- planes and probes
 
-MRC_DECL void PathSet::set_plane_up(Plane plane, bool up) noexcept {
+void PathSet::set_plane_up(Plane plane, bool up) noexcept {
   if (plane >= kMaxPlanes || ((up_ >> plane & 1) != 0) == up) return;
   up_ ^= plane_bit(plane);
   for (Entry& e : entries_) {
@@ -293,18 +293,18 @@ MRC_DECL void PathSet::set_plane_up(Plane plane, bool up) noexcept {
 }
 
 /// An answer has to have the time to arrive before the next probe is sent.
-MRC_DECL Duration PathSet::shortest_probe_interval() const noexcept {
+Duration PathSet::shortest_probe_interval() const noexcept {
   static constexpr Duration kUnknown = std::chrono::milliseconds{1};
   if (options_.probe_first > Duration::zero()) return std::max(options_.probe_first, 2 * spacing_);
   return spacing_ > Duration::zero() ? 4 * spacing_ : kUnknown;
 }
 
-MRC_DECL Time PathSet::next_probe() const noexcept {
+Time PathSet::next_probe() const noexcept {
   const Time due = probes_.next();
   return due == kNever ? kNever : std::max(due, probe_gate_);
 }
 
-MRC_DECL PathIndex PathSet::poll_probe(Time now) noexcept {
+PathIndex PathSet::poll_probe(Time now) noexcept {
   if (now < probe_gate_) return kNoPath;
   saw(now);
   const PathIndex path = probes_.poll(now, shortest_probe_interval());
@@ -314,7 +314,7 @@ MRC_DECL PathIndex PathSet::poll_probe(Time now) noexcept {
   return path;
 }
 
-MRC_DECL void PathSet::on_probe_answer(PathIndex path, Mark mark, Time now) noexcept {
+void PathSet::on_probe_answer(PathIndex path, Mark mark, Time now) noexcept {
   if (path >= entries_.size()) return;
   saw(now);
   Entry& e = entries_[path];
@@ -327,7 +327,7 @@ MRC_DECL void PathSet::on_probe_answer(PathIndex path, Mark mark, Time now) noex
 
 // ---- administration
 
-MRC_DECL Errc PathSet::set_health(PathIndex path, Health health) noexcept {
+Errc PathSet::set_health(PathIndex path, Health health) noexcept {
   if (path >= entries_.size()) return Errc::invalid_argument;
   Entry& e = entries_[path];
   if (health == Health::denied) {
@@ -344,7 +344,7 @@ MRC_DECL Errc PathSet::set_health(PathIndex path, Health health) noexcept {
   return Errc::ok;
 }
 
-MRC_DECL void PathSet::deny(Entry& e) noexcept {
+void PathSet::deny(Entry& e) noexcept {
   e.health = next_health(e.health, HealthInput::administer_denied);
   probes_.forget(index_of(e));
   if (e.active) {
@@ -357,7 +357,7 @@ MRC_DECL void PathSet::deny(Entry& e) noexcept {
   uphold_minimum();
 }
 
-MRC_DECL Errc PathSet::replace(PathIndex path, PathSpec spec, Health health, Time now) noexcept {
+Errc PathSet::replace(PathIndex path, PathSpec spec, Health health, Time now) noexcept {
   if (path >= entries_.size() || spec.plane >= kMaxPlanes) return Errc::invalid_argument;
   if (health != Health::good && health != Health::denied) return Errc::invalid_argument;
   Entry& e = entries_[path];
@@ -383,7 +383,7 @@ MRC_DECL Errc PathSet::replace(PathIndex path, PathSpec spec, Health health, Tim
   return Errc::ok;
 }
 
-MRC_DECL PathIndex PathSet::next_of_plane(Plane plane, std::uint32_t from) const noexcept {
+PathIndex PathSet::next_of_plane(Plane plane, std::uint32_t from) const noexcept {
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     const Entry& e = entries_[(from + i) % entries_.size()];
     if (e.plane == plane && e.health != Health::denied) return index_of(e);
@@ -391,7 +391,7 @@ MRC_DECL PathIndex PathSet::next_of_plane(Plane plane, std::uint32_t from) const
   return kNoPath;
 }
 
-MRC_DECL PathIndex PathSet::random_of_plane(Plane plane, Random& random, bool any) const noexcept {
+PathIndex PathSet::random_of_plane(Plane plane, Random& random, bool any) const noexcept {
   PathIndex chosen = kNoPath;
   std::uint32_t best = 0, count = 0;  // how well the paths seen so far suit, and how many do so
   for (const Entry& e : entries_) {
@@ -405,7 +405,7 @@ MRC_DECL PathIndex PathSet::random_of_plane(Plane plane, Random& random, bool an
   return chosen;
 }
 
-MRC_DECL void PathSet::report(const Entry& e) noexcept {
+void PathSet::report(const Entry& e) noexcept {
   const std::uint8_t state = to_api(e.health);
   if ((state & options_.event_mask) == 0) return;
   if (event_counter_ != nullptr) ++*event_counter_;

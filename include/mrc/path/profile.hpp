@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/path/expand.hpp"
 #include "mrc/path/format.hpp"
@@ -66,7 +65,3 @@ struct EvPlan {
 [[nodiscard]] PathSet make_path_set(const EvPlan& plan, std::uint64_t seed);
 
 }  // namespace mrc::inline v0_1::path
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/path/profile.inl"
-#endif

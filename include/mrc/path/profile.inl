@@ -17,12 +17,12 @@ namespace detail {
   throw Error(code, "EV profile: " + field + " is " + std::to_string(value) + ", " + rule);
 }
 
-MRC_SETUP bool is_denied(const EvProfile& p, Ev ev) {
+bool is_denied(const EvProfile& p, Ev ev) {
   return std::find(p.denied.begin(), p.denied.end(), ev) != p.denied.end();
 }
 
 /// Checks the rules common to all modes, once the counts are known.
-MRC_SETUP void check_size(const EvProfile& p, unsigned active, unsigned backup) {
+void check_size(const EvProfile& p, unsigned active, unsigned backup) {
   if (active == 0) bad_profile("active", 0, "needed is at least one path");
   if (active > kMaxPaths || backup > kMaxPaths - active)
     bad_profile("active + backup", std::uint64_t{active} + backup,
@@ -32,14 +32,14 @@ MRC_SETUP void check_size(const EvProfile& p, unsigned active, unsigned backup) 
 }
 
 /// The same for modes in which every plane gets as many paths as any other.
-MRC_SETUP void check_counts(const EvProfile& p, unsigned active, unsigned backup) {
+void check_counts(const EvProfile& p, unsigned active, unsigned backup) {
   check_size(p, active, backup);
   const std::string share = "must be a multiple of planes (" + std::to_string(p.planes) + ")";
   if (active % p.planes != 0) bad_profile("active", active, share);
   if (backup % p.planes != 0) bad_profile("backup", backup, share);
 }
 
-MRC_SETUP EvPlan plan_with(const EvProfile& p, unsigned active) {
+EvPlan plan_with(const EvProfile& p, unsigned active) {
   EvPlan plan;
   plan.options.active = static_cast<std::uint16_t>(active);
   plan.options.min_active = p.min_active;
@@ -47,7 +47,7 @@ MRC_SETUP EvPlan plan_with(const EvProfile& p, unsigned active) {
   return plan;
 }
 
-MRC_SETUP EvPlan plan_explicit(const EvProfile& p) {
+EvPlan plan_explicit(const EvProfile& p) {
   std::vector<std::vector<PathSpec>> by_plane(p.planes);
   for (const PathSpec& spec : p.paths) {
     if (spec.plane >= p.planes)
@@ -70,7 +70,7 @@ MRC_SETUP EvPlan plan_explicit(const EvProfile& p) {
   return plan;
 }
 
-MRC_SETUP EvPlan plan_generated(const EvProfile& p) {
+EvPlan plan_generated(const EvProfile& p) {
   if (const Errc e = check(p.fields, p.format); e != Errc::ok)
     throw Error(e, "EV profile: fields do not fit the format");
   unsigned bits = 0;
@@ -99,7 +99,7 @@ MRC_SETUP EvPlan plan_generated(const EvProfile& p) {
   return plan;
 }
 
-MRC_SETUP EvPlan plan_auto(const EvProfile& p) {
+EvPlan plan_auto(const EvProfile& p) {
   const unsigned share = (kAutoPaths + p.planes - 1) / p.planes;
   const unsigned active = p.active != 0 ? p.active : (share - share / 8) * p.planes;
   const unsigned backup = p.active != 0 || p.backup != 0 ? p.backup : share / 8 * p.planes;
@@ -123,7 +123,7 @@ MRC_SETUP EvPlan plan_auto(const EvProfile& p) {
 
 }  // namespace detail
 
-MRC_SETUP EvPlan make_plan(const EvProfile& profile) {
+EvPlan make_plan(const EvProfile& profile) {
   if (profile.planes == 0 || profile.planes > kMaxPlanes)
     detail::bad_profile("planes", profile.planes, "allowed are 1 to " + std::to_string(kMaxPlanes));
   if ((profile.event_mask & ~(kEventGood | kEventAssumedBad)) != 0)
@@ -139,7 +139,7 @@ MRC_SETUP EvPlan make_plan(const EvProfile& profile) {
   detail::bad_profile("mode", static_cast<std::uint64_t>(profile.mode), "no such mode");
 }
 
-MRC_SETUP PathSet make_path_set(const EvPlan& plan, std::uint64_t seed) {
+PathSet make_path_set(const EvPlan& plan, std::uint64_t seed) {
   PathSet set(plan.universe, plan.options, seed);
   for (const PathIndex path : plan.denied) (void)set.set_health(path, Health::denied);
   return set;

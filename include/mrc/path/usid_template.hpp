@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "mrc/core/error.hpp"
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/path/expand.hpp"
 #include "mrc/path/path_entry.hpp"
@@ -84,7 +83,3 @@ struct UsidTemplate {
 };
 
 }  // namespace mrc::inline v0_1::path
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/path/usid_template.inl"
-#endif

@@ -10,7 +10,7 @@
 
 namespace mrc::inline v0_1::path {
 
-MRC_SETUP Errc UsidTemplate::check() const noexcept {
+Errc UsidTemplate::check() const noexcept {
   if (usids.empty()) return Errc::invalid_argument;
   if (usids.size() > kMaxUsids) return Errc::no_resources;
   if (!plane.valid() || !uplink.valid() || !downlink.valid()) return Errc::invalid_argument;
@@ -27,8 +27,8 @@ MRC_SETUP Errc UsidTemplate::check() const noexcept {
   return Errc::ok;
 }
 
-MRC_SETUP Result<UsidRoute> UsidTemplate::route(Plane plane_number, std::uint32_t uplink_number,
-                                                std::uint32_t downlink_number) const noexcept {
+Result<UsidRoute> UsidTemplate::route(Plane plane_number, std::uint32_t uplink_number,
+                                      std::uint32_t downlink_number) const noexcept {
   if (const Errc e = check(); e != Errc::ok) return e;
   if (plane_number >= plane.limit() || uplink_number >= uplink.limit() ||
       downlink_number >= downlink.limit())
@@ -42,8 +42,7 @@ MRC_SETUP Result<UsidRoute> UsidTemplate::route(Plane plane_number, std::uint32_
   return make_route(block, std::span<const Usid>(out).first(usids.size()));
 }
 
-MRC_SETUP Result<UsidRoute> UsidTemplate::route(Ev entropy,
-                                                std::uint32_t downlink_number) const noexcept {
+Result<UsidRoute> UsidTemplate::route(Ev entropy, std::uint32_t downlink_number) const noexcept {
   if (!uplink.valid()) return Errc::invalid_argument;
   const std::uint32_t plane_number = value(entropy) >> uplink.width;
   if (plane_number >= kMaxPlanes) return Errc::invalid_argument;
@@ -51,8 +50,8 @@ MRC_SETUP Result<UsidRoute> UsidTemplate::route(Ev entropy,
                downlink_number);
 }
 
-MRC_SETUP Result<UsidRoute> UsidTemplate::local_route(
-    Plane plane_number, std::uint32_t downlink_number) const noexcept {
+Result<UsidRoute> UsidTemplate::local_route(Plane plane_number,
+                                            std::uint32_t downlink_number) const noexcept {
   if (const Errc e = check(); e != Errc::ok) return e;
   if (plane_number >= plane.limit() || downlink_number >= downlink.limit())
     return Errc::invalid_argument;
@@ -60,7 +59,7 @@ MRC_SETUP Result<UsidRoute> UsidTemplate::local_route(
   return make_route(block, std::span<const Usid>(&last, 1));
 }
 
-MRC_SETUP std::vector<PathSpec> UsidTemplate::paths(unsigned planes, unsigned uplinks) const {
+std::vector<PathSpec> UsidTemplate::paths(unsigned planes, unsigned uplinks) const {
   if (check() != Errc::ok) throw Error(check(), "uSID template is not valid");
   if (planes == 0 || planes > kMaxPlanes || planes > plane.limit())
     throw Error(Errc::invalid_argument,
@@ -77,7 +76,7 @@ MRC_SETUP std::vector<PathSpec> UsidTemplate::paths(unsigned planes, unsigned up
   return specs;
 }
 
-MRC_SETUP std::vector<EvField> UsidTemplate::fields(std::uint32_t downlink_number) const {
+std::vector<EvField> UsidTemplate::fields(std::uint32_t downlink_number) const {
   if (check() != Errc::ok) throw Error(check(), "uSID template is not valid");
   if (downlink_number >= downlink.limit())
     throw Error(Errc::invalid_argument, "uSID template: downlink is " +
@@ -96,7 +95,7 @@ MRC_SETUP std::vector<EvField> UsidTemplate::fields(std::uint32_t downlink_numbe
   return out;
 }
 
-MRC_SETUP EvFormatProfile UsidTemplate::format() const {
+EvFormatProfile UsidTemplate::format() const {
   EvFormatProfile out{EvMode::srv6, usids.size() > kUsidsPerCarrier, {}};
   for (std::size_t i = 0; i < usids.size(); ++i) {
     if (i % kUsidsPerCarrier == 0) out.fields.push_back({32});

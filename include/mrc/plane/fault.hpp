@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "mrc/api/fault_spec.hpp"
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/random.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/plane/fault_hold.hpp"
@@ -191,7 +190,3 @@ class FaultInjector {
 };
 
 }  // namespace mrc::inline v0_1::port
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/fault.inl"
-#endif

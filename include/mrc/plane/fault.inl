@@ -17,7 +17,7 @@ namespace detail {
 }
 
 /// Sets the entry of `key`, or removes it if the spec has no faults.
-MRC_SETUP void set_fault(FaultTable& table, std::uint32_t key, const FaultSpec& spec) {
+void set_fault(FaultTable& table, std::uint32_t key, const FaultSpec& spec) {
   std::erase_if(table, [&](const auto& entry) { return entry.first == key; });
   if (!spec.any()) return;
   const auto above = std::find_if(table.begin(), table.end(),
@@ -36,7 +36,7 @@ MRC_SETUP void set_fault(FaultTable& table, std::uint32_t key, const FaultSpec& 
 
 }  // namespace detail
 
-MRC_SETUP bool works_outbound(const FaultSpec& spec) noexcept {
+bool works_outbound(const FaultSpec& spec) noexcept {
   FaultSpec allowed;
   allowed.loss = spec.loss;
   allowed.black_hole = spec.black_hole;
@@ -44,7 +44,7 @@ MRC_SETUP bool works_outbound(const FaultSpec& spec) noexcept {
   return spec == allowed;
 }
 
-MRC_SETUP void check_outbound(const FaultSpec& spec) {
+void check_outbound(const FaultSpec& spec) {
   check(spec);
   if (!works_outbound(spec))
     throw Error(
@@ -53,35 +53,35 @@ MRC_SETUP void check_outbound(const FaultSpec& spec) {
         "set the others at the receiver");
 }
 
-MRC_SETUP FaultInjector::FaultInjector(std::uint64_t seed, std::uint32_t slots)
+FaultInjector::FaultInjector(std::uint64_t seed, std::uint32_t slots)
     : random_(seed), slots_(slots) {}
 
-MRC_DECL void FaultInjector::set(const FaultSpec& spec) {
+void FaultInjector::set(const FaultSpec& spec) {
   check(spec);
   port_ = spec;
   update();
 }
 
-MRC_DECL void FaultInjector::set_inbound(Ev ev, const FaultSpec& spec) {
+void FaultInjector::set_inbound(Ev ev, const FaultSpec& spec) {
   check(spec);
   detail::set_fault(inbound_, value(ev), spec);
   update();
 }
 
-MRC_DECL void FaultInjector::set_outbound(std::uint16_t port_path, const FaultSpec& spec) {
+void FaultInjector::set_outbound(std::uint16_t port_path, const FaultSpec& spec) {
   check_outbound(spec);
   detail::set_fault(outbound_, port_path, spec);
   update();
 }
 
-MRC_DECL void FaultInjector::clear() {
+void FaultInjector::clear() {
   port_ = {};
   inbound_.clear();
   outbound_.clear();
   update();
 }
 
-MRC_DECL bool FaultInjector::vanishes(std::uint16_t port_path) noexcept {
+bool FaultInjector::vanishes(std::uint16_t port_path) noexcept {
   const FaultSpec* path = detail::find_fault(outbound_, port_path);
   if (port_.black_hole || (path != nullptr && (path->black_hole || path->down))) {
     ++stats_.black_holed;
@@ -92,7 +92,7 @@ MRC_DECL bool FaultInjector::vanishes(std::uint16_t port_path) noexcept {
   return true;
 }
 
-MRC_DECL void FaultInjector::update() {
+void FaultInjector::update() {
   both_ = inbound_;  // combined here, so that a packet needs one look-up only
   bool holds = detail::holds_back(port_);
   for (auto& [ev, spec] : both_) {
@@ -105,12 +105,12 @@ MRC_DECL void FaultInjector::update() {
   active_ = any_ || (hold_ != nullptr && !hold_->empty());
 }
 
-MRC_DECL const FaultSpec& FaultInjector::spec_of(Ev ev) const noexcept {
+const FaultSpec& FaultInjector::spec_of(Ev ev) const noexcept {
   const FaultSpec* path = both_.empty() ? nullptr : detail::find_fault(both_, value(ev));
   return path != nullptr ? *path : port_;
 }
 
-MRC_DECL bool FaultInjector::survives(const FaultSpec& spec) noexcept {
+bool FaultInjector::survives(const FaultSpec& spec) noexcept {
   if (spec.down) {
     ++stats_.link_down;
   } else if (spec.black_hole) {
@@ -123,7 +123,7 @@ MRC_DECL bool FaultInjector::survives(const FaultSpec& spec) noexcept {
   return false;
 }
 
-MRC_DECL void FaultInjector::damage(const FaultSpec& spec, RawPacket& packet) noexcept {
+void FaultInjector::damage(const FaultSpec& spec, RawPacket& packet) noexcept {
   if (packet.trimmable && packet.bytes.size() > kTrimMinimum &&
       packet.facts.trim == wire::Trim::none) {
     if (hits(spec.trim))
@@ -145,13 +145,13 @@ MRC_DECL void FaultInjector::damage(const FaultSpec& spec, RawPacket& packet) no
   }
 }
 
-MRC_DECL void FaultInjector::trim(RawPacket& packet, wire::Trim kind) noexcept {
+void FaultInjector::trim(RawPacket& packet, wire::Trim kind) noexcept {
   packet.bytes = packet.bytes.first(kTrimKeep);
   packet.facts.trim = kind;  // udp_length keeps the length before the trim
   ++stats_.trimmed;
 }
 
-MRC_DECL Duration FaultInjector::share_of(Duration limit) noexcept {
+Duration FaultInjector::share_of(Duration limit) noexcept {
   const auto ns = static_cast<double>(limit.count());
   return Duration{
       static_cast<std::int64_t>(ns * (static_cast<double>(random_.next() >> 11) * 0x1.0p-53))};

@@ -7,7 +7,6 @@
 #include <memory>
 #include <vector>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/time.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/net/address.hpp"
@@ -97,7 +96,3 @@ class FaultHold {
 };
 
 }  // namespace mrc::inline v0_1::port
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/fault_hold.inl"
-#endif

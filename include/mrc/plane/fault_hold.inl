@@ -8,7 +8,7 @@
 
 namespace mrc::inline v0_1::port {
 
-MRC_DECL FaultHold::FaultHold(std::uint32_t slots)
+FaultHold::FaultHold(std::uint32_t slots)
     : memory_(std::make_unique_for_overwrite<std::uint8_t[]>(slots * kSlotBytes)), held_(slots) {
   free_.reserve(slots);
   given_.reserve(slots);
@@ -16,7 +16,7 @@ MRC_DECL FaultHold::FaultHold(std::uint32_t slots)
   for (std::uint32_t i = slots; i > 0; --i) free_.push_back(i - 1);
 }
 
-MRC_DECL bool FaultHold::until(Time release, const RawPacket& packet) noexcept {
+bool FaultHold::until(Time release, const RawPacket& packet) noexcept {
   std::uint32_t slot = 0;
   if (!store(packet, slot)) return false;
   timed_.push_back({release, sequence_++, slot});
@@ -24,15 +24,14 @@ MRC_DECL bool FaultHold::until(Time release, const RawPacket& packet) noexcept {
   return true;
 }
 
-MRC_DECL bool FaultHold::overtaken(Time now, std::uint32_t packets,
-                                   const RawPacket& packet) noexcept {
+bool FaultHold::overtaken(Time now, std::uint32_t packets, const RawPacket& packet) noexcept {
   std::uint32_t slot = 0;
   if (counted_size_ == counted_.size() || !store(packet, slot)) return false;
   counted_[counted_size_++] = {now + kReorderTime, passed_ + packets, slot};
   return true;
 }
 
-MRC_DECL bool FaultHold::take_due(Time now, RawPacket& packet) noexcept {
+bool FaultHold::take_due(Time now, RawPacket& packet) noexcept {
   for (std::size_t i = 0; i < counted_size_; ++i) {
     if (counted_[i].release > now && counted_[i].passed > passed_) continue;
     const std::uint32_t slot = counted_[i].slot;
@@ -49,7 +48,7 @@ MRC_DECL bool FaultHold::take_due(Time now, RawPacket& packet) noexcept {
   return give(slot, packet);
 }
 
-MRC_DECL Time FaultHold::next_release() const noexcept {
+Time FaultHold::next_release() const noexcept {
   Time next = timed_.empty() ? kNever : timed_.front().release;
   for (std::size_t i = 0; i < counted_size_; ++i) {
     const Counted& c = counted_[i];
@@ -58,16 +57,16 @@ MRC_DECL Time FaultHold::next_release() const noexcept {
   return next;
 }
 
-MRC_DECL void FaultHold::recycle() noexcept {
+void FaultHold::recycle() noexcept {
   free_.insert(free_.end(), given_.begin(), given_.end());
   given_.clear();
 }
 
-MRC_DECL bool FaultHold::later(const Timed& a, const Timed& b) noexcept {
+bool FaultHold::later(const Timed& a, const Timed& b) noexcept {
   return a.release != b.release ? a.release > b.release : a.sequence > b.sequence;
 }
 
-MRC_DECL bool FaultHold::store(const RawPacket& packet, std::uint32_t& slot) noexcept {
+bool FaultHold::store(const RawPacket& packet, std::uint32_t& slot) noexcept {
   if (free_.empty() || packet.bytes.size() > kSlotBytes) return false;
   slot = free_.back();
   free_.pop_back();
@@ -78,7 +77,7 @@ MRC_DECL bool FaultHold::store(const RawPacket& packet, std::uint32_t& slot) noe
   return true;
 }
 
-MRC_DECL bool FaultHold::give(std::uint32_t slot, RawPacket& packet) noexcept {
+bool FaultHold::give(std::uint32_t slot, RawPacket& packet) noexcept {
   packet = held_[slot];
   given_.push_back(slot);
   return true;

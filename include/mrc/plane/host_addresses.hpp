@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/net/address.hpp"
 
@@ -71,7 +70,3 @@ class AddressBook {
 };
 
 }  // namespace mrc::inline v0_1::detail
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/host_addresses.inl"
-#endif

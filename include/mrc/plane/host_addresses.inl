@@ -20,12 +20,12 @@ namespace mrc::inline v0_1::detail {
   return out;
 }
 
-MRC_SETUP bool in_subnet(const OwnAddress& own, const port::IpAddress& ip) noexcept {
+bool in_subnet(const OwnAddress& own, const port::IpAddress& ip) noexcept {
   return port::is_v4(own.ip) == port::is_v4(ip) && joined(own.ip, ip, own.prefix) == ip;
 }
 
-MRC_SETUP std::vector<port::PeerAddress> likely_addresses(std::span<const OwnAddress> own,
-                                                          const port::IpAddress& gid) {
+std::vector<port::PeerAddress> likely_addresses(std::span<const OwnAddress> own,
+                                                const port::IpAddress& gid) {
   std::vector<port::PeerAddress> likely;
   const auto add = [&](const port::IpAddress& ip, std::uint16_t port) {
     const port::PeerAddress address{ip, port};
@@ -48,9 +48,9 @@ MRC_SETUP std::vector<port::PeerAddress> likely_addresses(std::span<const OwnAdd
   return likely;
 }
 
-MRC_SETUP std::vector<Contact> pairs_to_ask(std::span<const OwnAddress> own, Plane first,
-                                            const port::IpAddress& gid,
-                                            std::span<const port::PeerAddress> addresses) {
+std::vector<Contact> pairs_to_ask(std::span<const OwnAddress> own, Plane first,
+                                  const port::IpAddress& gid,
+                                  std::span<const port::PeerAddress> addresses) {
   const auto rank = [&](std::size_t plane, const port::PeerAddress& to) {
     const OwnAddress& from = own[plane];
     return 8 * in_subnet(from, to.ip) + 4 * (from.port == to.udp_port) + 2 * (to.ip == gid) +
@@ -65,8 +65,8 @@ MRC_SETUP std::vector<Contact> pairs_to_ask(std::span<const OwnAddress> own, Pla
   return pairs;
 }
 
-MRC_SETUP void AddressBook::learn(const port::IpAddress& gid, std::uint8_t slot,
-                                  std::span<const port::PeerAddress> planes) {
+void AddressBook::learn(const port::IpAddress& gid, std::uint8_t slot,
+                        std::span<const port::PeerAddress> planes) {
   if (told_.size() >= kMost && !told_.contains({gid, slot})) told_.clear();
   std::vector<port::PeerAddress>& others = told_[{gid, slot}];
   others.clear();
@@ -74,14 +74,14 @@ MRC_SETUP void AddressBook::learn(const port::IpAddress& gid, std::uint8_t slot,
                [](const port::PeerAddress& plane) { return plane.udp_port != 0; });
 }
 
-MRC_SETUP std::span<const port::PeerAddress> AddressBook::others(const port::IpAddress& gid,
-                                                                 std::uint8_t slot) const noexcept {
+std::span<const port::PeerAddress> AddressBook::others(const port::IpAddress& gid,
+                                                       std::uint8_t slot) const noexcept {
   const auto at = told_.find({gid, slot});
   if (at == told_.end()) return {};
   return at->second;
 }
 
-MRC_SETUP bool AddressBook::knows(const port::IpAddress& gid) const noexcept {
+bool AddressBook::knows(const port::IpAddress& gid) const noexcept {
   const auto at = told_.lower_bound({gid, std::uint8_t{0}});
   return at != told_.end() && at->first.first == gid;
 }

@@ -246,7 +246,3 @@ void set_shared_options(port::PortOptions& options, const Config& config, Plane 
                         std::uint8_t slot, std::uint64_t fault_seed);
 
 }  // namespace mrc::inline v0_1::detail
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/plane_kind.inl"
-#endif

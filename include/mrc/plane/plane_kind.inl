@@ -11,8 +11,7 @@
 
 namespace mrc::inline v0_1::detail {
 
-MRC_SETUP void OpenedPlanes::adopt(std::unique_ptr<Port> port, const Config& config,
-                                   const Log& log) {
+void OpenedPlanes::adopt(std::unique_ptr<Port> port, const Config& config, const Log& log) {
   const std::string plane = "plane " + std::to_string(ports.size()) + ": ";
   for (const std::string& note : port->notes()) log.warn(plane + note);
   if (wanted_mtu == 0) wanted_mtu = config.mtu != 0 ? config.mtu : kLargestMrcMtu;
@@ -29,21 +28,21 @@ MRC_SETUP void OpenedPlanes::adopt(std::unique_ptr<Port> port, const Config& con
   ports.push_back(std::move(port));
 }
 
-MRC_SETUP Error no_verbs_planes(const Config& config) {
-#ifndef MRC_SEPARATE_COMPILATION
-  return {Errc::unsupported,
-          setting_name("verbs", config) +
-              ": this program was built without verbs planes; include <mrc/verbs.hpp> in one of "
-              "its files, or link the compiled library (OpenMRC::static or OpenMRC::shared)"};
+Error no_verbs_planes(const Config& config) {
+#if defined(MRC_BUILDS_LIBRARY)
+  const char* why =
+      ": OpenMRC was compiled without the headers of libibverbs (Debian: libibverbs-dev); install "
+      "them and compile it anew";
 #else
-  return {Errc::unsupported, setting_name("verbs", config) +
-                                 ": OpenMRC was compiled without the headers of libibverbs "
-                                 "(Debian: libibverbs-dev); install them and compile it anew"};
+  const char* why =
+      ": this program was built without verbs planes; include <mrc/verbs.hpp> where it defines "
+      "MRC_IMPLEMENTATION, or link the compiled library (OpenMRC::static or OpenMRC::shared)";
 #endif
+  return {Errc::unsupported, setting_name("verbs", config) + why};
 }
 
-MRC_SETUP void set_shared_options(port::PortOptions& o, const Config& config, Plane plane,
-                                  std::uint8_t slot, std::uint64_t fault_seed) {
+void set_shared_options(port::PortOptions& o, const Config& config, Plane plane, std::uint8_t slot,
+                        std::uint64_t fault_seed) {
   o.plane = plane;
   o.slot = slot;
   o.receive_buffer = config.receive_buffer;

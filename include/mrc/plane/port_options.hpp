@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #include "mrc/api/fault_spec.hpp"
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/wire/dscp.hpp"
 
@@ -40,7 +39,3 @@ struct PortOptions {
 };
 
 }  // namespace mrc::inline v0_1::port
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/port_options.inl"
-#endif

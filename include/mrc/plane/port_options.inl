@@ -8,7 +8,7 @@
 
 namespace mrc::inline v0_1::port {
 
-MRC_SETUP void PortOptions::check(const char* kind) const {
+void PortOptions::check(const char* kind) const {
   if (receive_slots < 1 || receive_slots > 256)
     reject(kind, "receive_slots", receive_slots, "1 to 256");
   if (fault_slots < 1 || fault_slots > 65536)
@@ -21,8 +21,8 @@ MRC_SETUP void PortOptions::check(const char* kind) const {
                     "from all that hosts send");
 }
 
-MRC_SETUP void PortOptions::reject(const char* kind, const char* name, std::size_t value,
-                                   const char* allowed) {
+void PortOptions::reject(const char* kind, const char* name, std::size_t value,
+                         const char* allowed) {
   throw Error(Errc::invalid_argument, std::string(kind) + ": " + name + " is " +
                                           std::to_string(value) + ", allowed is " + allowed);
 }

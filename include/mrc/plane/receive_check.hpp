@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/plane/fault_hold.hpp"
@@ -63,7 +62,3 @@ class ReceiveCheck {
 };
 
 }  // namespace mrc::inline v0_1::port
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/receive_check.inl"
-#endif

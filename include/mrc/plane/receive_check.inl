@@ -9,7 +9,7 @@
 
 namespace mrc::inline v0_1::port {
 
-MRC_DECL void ReceiveCheck::pass(const RawPacket& raw, RxBurst& rx, PortStats& stats) noexcept {
+void ReceiveCheck::pass(const RawPacket& raw, RxBurst& rx, PortStats& stats) noexcept {
   wire::RxPacket packet = raw.facts;
   const bool trimmed = packet.trim != wire::Trim::none;  // then there is no iCRC
   const std::size_t tail = trimmed ? 0 : wire::kIcrcSize;
@@ -26,17 +26,17 @@ MRC_DECL void ReceiveCheck::pass(const RawPacket& raw, RxBurst& rx, PortStats& s
   rx.push(packet);
 }
 
-MRC_DECL ReceiveCheck::Heads* ReceiveCheck::find_heads(const IpAddress& from) noexcept {
+ReceiveCheck::Heads* ReceiveCheck::find_heads(const IpAddress& from) noexcept {
   const auto at = std::find_if(heads_.begin(), heads_.end(),
                                [&](const Heads& heads) { return heads.ip == from; });
   return at == heads_.end() ? nullptr : &*at;
 }
 
-MRC_SETUP void ReceiveCheck::forget_sources() noexcept {
+void ReceiveCheck::forget_sources() noexcept {
   for (Source& source : sources_) source.tag = 0;
 }
 
-MRC_SETUP void ReceiveCheck::take_heads(const IpAddress& from) {
+void ReceiveCheck::take_heads(const IpAddress& from) {
   if (Heads* known = find_heads(from)) {
     ++known->times;
     return;
@@ -45,7 +45,7 @@ MRC_SETUP void ReceiveCheck::take_heads(const IpAddress& from) {
   forget_sources();
 }
 
-MRC_SETUP void ReceiveCheck::forget_heads(const IpAddress& from) noexcept {
+void ReceiveCheck::forget_heads(const IpAddress& from) noexcept {
   Heads* known = find_heads(from);
   if (known == nullptr || --known->times > 0) return;
   *known = heads_.back();
@@ -53,8 +53,7 @@ MRC_SETUP void ReceiveCheck::forget_heads(const IpAddress& from) noexcept {
   forget_sources();
 }
 
-MRC_DECL std::uint32_t ReceiveCheck::check_of(const RawPacket& raw,
-                                              const wire::RxPacket& packet) noexcept {
+std::uint32_t ReceiveCheck::check_of(const RawPacket& raw, const wire::RxPacket& packet) noexcept {
   Source& source = sources_[packet.source % sources_.size()];
   if (source.tag != packet.source || source.ip != raw.from || source.to_port != raw.to_port) {
     source.ip = raw.from;

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/net/socket.hpp"
 #include "mrc/wire/ip.hpp"
@@ -60,7 +59,3 @@ namespace detail {
                                    std::optional<std::uint8_t> wanted = std::nullopt);
 
 }  // namespace mrc::inline v0_1::port
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/slot.inl"
-#endif

@@ -17,7 +17,7 @@ namespace mrc::inline v0_1::port {
 
 namespace detail {
 
-MRC_SETUP Socket open_receive_socket(const LocalAddress& local, std::uint16_t udp_port) {
+Socket open_receive_socket(const LocalAddress& local, std::uint16_t udp_port) {
   Socket socket = make_udp_socket(local);
   if (is_v4(local.ip)) {
     set_option(socket, IPPROTO_IP, IP_RECVTOS, 1, "IP_RECVTOS");
@@ -35,7 +35,7 @@ MRC_SETUP Socket open_receive_socket(const LocalAddress& local, std::uint16_t ud
               error);
 }
 
-MRC_SETUP void throw_in_use(const std::string& what) {
+void throw_in_use(const std::string& what) {
   throw Error(std::make_error_code(std::errc::address_in_use), what);
 }
 
@@ -49,9 +49,9 @@ struct Taken {
 
 /// Opens all receiving sockets of a slot. Returns none if an address is in use, which `taken`
 /// names.
-[[nodiscard]] MRC_SETUP std::vector<Socket> try_slot(std::span<const LocalAddress> addresses,
-                                                     std::span<const std::uint16_t> base_ports,
-                                                     unsigned slot, Taken& taken) {
+[[nodiscard]] std::vector<Socket> try_slot(std::span<const LocalAddress> addresses,
+                                           std::span<const std::uint16_t> base_ports, unsigned slot,
+                                           Taken& taken) {
   std::vector<Socket> sockets;
   for (std::size_t i = 0; i < addresses.size(); ++i) {
     const auto udp_port = static_cast<std::uint16_t>(base_ports[i] + slot);
@@ -64,12 +64,12 @@ struct Taken {
 }
 
 /// This slot's port is the second one of slot 0.
-[[nodiscard]] MRC_SETUP bool reserved_slot(std::uint16_t base_port, unsigned slot) noexcept {
+[[nodiscard]] bool reserved_slot(std::uint16_t base_port, unsigned slot) noexcept {
   return base_port == wire::kUdpPort && base_port + slot == wire::kUdpPortAlternative;
 }
 
 /// Binds second_port() of each address that has one.
-MRC_SETUP void open_second_sockets(std::span<const LocalAddress> addresses, SlotClaim& claim) {
+void open_second_sockets(std::span<const LocalAddress> addresses, SlotClaim& claim) {
   for (std::size_t i = 0; i < addresses.size(); ++i) {
     Socket& socket = claim.second_sockets.emplace_back();
     const std::uint16_t port = second_port(claim.base_ports[i], claim.slot);
@@ -83,7 +83,7 @@ MRC_SETUP void open_second_sockets(std::span<const LocalAddress> addresses, Slot
 }
 
 /// Slot 0 was not free. An OpenMRC process that has it holds both standard ports of `taken`.
-MRC_SETUP void note_stranger(const Taken& taken, SlotClaim& claim) {
+void note_stranger(const Taken& taken, SlotClaim& claim) {
   if (taken.udp_port != wire::kUdpPort || claim.slot == 0 ||
       !open_receive_socket(taken.local, wire::kUdpPortAlternative).open())
     return;
@@ -96,8 +96,8 @@ MRC_SETUP void note_stranger(const Taken& taken, SlotClaim& claim) {
 
 }  // namespace detail
 
-MRC_SETUP SlotClaim claim_slot(std::span<const LocalAddress> addresses, std::uint16_t base_port,
-                               std::optional<std::uint8_t> wanted) {
+SlotClaim claim_slot(std::span<const LocalAddress> addresses, std::uint16_t base_port,
+                     std::optional<std::uint8_t> wanted) {
   std::vector<LocalAddress> resolved;
   std::vector<std::uint16_t> base_ports;
   const unsigned first = wanted.value_or(0);

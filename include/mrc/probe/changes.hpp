@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/time.hpp"
 #include "mrc/probe/report.hpp"
 
@@ -40,7 +39,3 @@ class Changes {
 };
 
 }  // namespace mrc::inline v0_1::probe
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/probe/changes.inl"
-#endif

@@ -7,7 +7,7 @@
 
 namespace mrc::inline v0_1::probe {
 
-MRC_DECL std::vector<Change> Changes::update(WallTime when, const std::vector<Trouble>& troubles) {
+std::vector<Change> Changes::update(WallTime when, const std::vector<Trouble>& troubles) {
   std::vector<Change> changes;
   for (auto& [what, entry] : present_) ++entry.missed;
   for (const Trouble& trouble : troubles) {

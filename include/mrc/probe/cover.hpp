@@ -4,8 +4,6 @@
 #include <cstddef>
 #include <vector>
 
-#include "mrc/core/linkage.hpp"
-
 namespace mrc::inline v0_1::probe {
 
 /// The fewest sets that together contain every element that is in any of them (a minimum set
@@ -17,7 +15,3 @@ namespace mrc::inline v0_1::probe {
     const std::vector<std::vector<std::size_t>>& sets, std::size_t elements);
 
 }  // namespace mrc::inline v0_1::probe
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/probe/cover.inl"
-#endif

@@ -86,8 +86,8 @@ class CoverSearch {
 
 }  // namespace detail
 
-MRC_DECL std::vector<std::size_t> smallest_cover(const std::vector<std::vector<std::size_t>>& sets,
-                                                 std::size_t elements) {
+std::vector<std::size_t> smallest_cover(const std::vector<std::vector<std::size_t>>& sets,
+                                        std::size_t elements) {
   return detail::CoverSearch(sets, elements).run();
 }
 

@@ -7,7 +7,6 @@
 #include <string>
 #include <utility>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/fabric/description.hpp"
 
@@ -73,7 +72,3 @@ struct Part {
 [[nodiscard]] bool is_denied(const Description& d, const Part& part);
 
 }  // namespace mrc::inline v0_1::probe
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/probe/part.inl"
-#endif

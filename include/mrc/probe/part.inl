@@ -7,7 +7,7 @@
 
 namespace mrc::inline v0_1::probe {
 
-MRC_DECL std::pair<std::string, std::string> link_ends(const Description& d, const Part& part) {
+std::pair<std::string, std::string> link_ends(const Description& d, const Part& part) {
   const bool to_host = part.kind == PartKind::host_link;
   const unsigned t0 = to_host ? d.hosts[part.number].t0 : part.number;
   std::string low =
@@ -18,7 +18,7 @@ MRC_DECL std::pair<std::string, std::string> link_ends(const Description& d, con
   return {std::move(low), std::move(high)};
 }
 
-MRC_DECL std::string part_name(const Description& d, const Part& part) {
+std::string part_name(const Description& d, const Part& part) {
   switch (part.kind) {
     case PartKind::host_link:
     case PartKind::switch_link: {
@@ -37,13 +37,13 @@ MRC_DECL std::string part_name(const Description& d, const Part& part) {
   return "?";
 }
 
-MRC_DECL std::string direction_text(const Description& d, const Part& part) {
+std::string direction_text(const Description& d, const Part& part) {
   if (part.direction == Direction::both) return {};
   const auto [from, to] = link_ends(d, part);
   return "from " + from + " to " + to + " only; ";
 }
 
-MRC_DECL std::optional<fabric::Denied> denial_of(const Part& part) {
+std::optional<fabric::Denied> denial_of(const Part& part) {
   fabric::Denied denied;
   denied.plane = part.plane;
   if (part.kind == PartKind::host) return std::nullopt;
@@ -54,7 +54,7 @@ MRC_DECL std::optional<fabric::Denied> denial_of(const Part& part) {
   return denied;
 }
 
-MRC_DECL bool is_denied(const Description& d, const Part& part) {
+bool is_denied(const Description& d, const Part& part) {
   const auto wanted = denial_of(part);
   return wanted && std::any_of(d.denied.begin(), d.denied.end(), [&](const fabric::Denied& denied) {
            return denied.plane == wanted->plane && denied.t0 == wanted->t0 &&

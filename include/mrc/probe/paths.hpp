@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/fabric/routes.hpp"
 #include "mrc/probe/part.hpp"
@@ -121,7 +120,3 @@ class PathMaker {
 };
 
 }  // namespace mrc::inline v0_1::probe
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/probe/paths.inl"
-#endif

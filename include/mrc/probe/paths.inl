@@ -12,7 +12,7 @@
 
 namespace mrc::inline v0_1::probe {
 
-MRC_DECL const char* to_string(PathKind kind) noexcept {
+const char* to_string(PathKind kind) noexcept {
   switch (kind) {
     case PathKind::t0_loop:
       return "T0 loop";
@@ -30,12 +30,12 @@ MRC_DECL const char* to_string(PathKind kind) noexcept {
   return "?";
 }
 
-MRC_DECL bool is_chosen(const ProbePath& path) {
+bool is_chosen(const ProbePath& path) {
   return std::any_of(path.stops.begin(), path.stops.end(),
                      [](const Stop& stop) { return stop.kind == Stop::Kind::unknown; });
 }
 
-MRC_DECL std::string way_name(const Description& d, const ProbePath& path) {
+std::string way_name(const Description& d, const ProbePath& path) {
   std::string name;
   for (const Stop& stop : path.stops) {
     if (!name.empty()) name += ' ';
@@ -51,7 +51,7 @@ MRC_DECL std::string way_name(const Description& d, const ProbePath& path) {
   return name;
 }
 
-MRC_DECL std::string path_name(const Description& d, const ProbePath& path) {
+std::string path_name(const Description& d, const ProbePath& path) {
   std::string name = way_name(d, path);
   if (d.forwarding == fabric::Forwarding::srv6) return name;
   char ev[24];
@@ -59,9 +59,9 @@ MRC_DECL std::string path_name(const Description& d, const ProbePath& path) {
   return name + ev;
 }
 
-MRC_DECL PathMaker::PathMaker(const Description& d, unsigned self) : d_(d), self_(self) {}
+PathMaker::PathMaker(const Description& d, unsigned self) : d_(d), self_(self) {}
 
-MRC_DECL std::vector<ProbePath> PathMaker::loops() const {
+std::vector<ProbePath> PathMaker::loops() const {
   std::vector<ProbePath> out;
   for (unsigned p = 0; p < d_.planes; ++p) {
     const auto plane = static_cast<Plane>(p);
@@ -77,7 +77,7 @@ MRC_DECL std::vector<ProbePath> PathMaker::loops() const {
   return out;
 }
 
-MRC_DECL std::vector<ProbePath> PathMaker::paths_to(unsigned host, unsigned evs) const {
+std::vector<ProbePath> PathMaker::paths_to(unsigned host, unsigned evs) const {
   std::vector<ProbePath> out;
   for (const fabric::Path& path : fabric::paths(d_, d_.hosts[self_], d_.hosts[host], evs)) {
     ProbePath p;
@@ -91,16 +91,16 @@ MRC_DECL std::vector<ProbePath> PathMaker::paths_to(unsigned host, unsigned evs)
   return out;
 }
 
-MRC_DECL ProbePath PathMaker::detour(Plane plane, unsigned u, unsigned far, unsigned by) const {
+ProbePath PathMaker::detour(Plane plane, unsigned u, unsigned far, unsigned by) const {
   return make_loop(PathKind::detour, plane, u, far, {t1(by), t0(far), t1(u), t0(far), t1(by)});
 }
 
-MRC_DECL ProbePath PathMaker::turn(Plane plane, unsigned u, unsigned far, unsigned by) const {
+ProbePath PathMaker::turn(Plane plane, unsigned u, unsigned far, unsigned by) const {
   return make_loop(PathKind::turn, plane, u, far, {t0(home()), t1(u), t0(far), t1(by)});
 }
 
-MRC_DECL std::vector<fabric::Usid> PathMaker::usids_over(
-    Plane plane, const std::vector<Switch>& switches) const {
+std::vector<fabric::Usid> PathMaker::usids_over(Plane plane,
+                                                const std::vector<Switch>& switches) const {
   const fabric::UsidPlan& plan = d_.usids;
   const fabric::Host& self = d_.hosts[self_];
   std::vector<fabric::Usid> usids;
@@ -119,8 +119,8 @@ MRC_DECL std::vector<fabric::Usid> PathMaker::usids_over(
   return usids;
 }
 
-MRC_DECL ProbePath PathMaker::make_loop(PathKind kind, Plane plane, unsigned uplink, unsigned far,
-                                        const std::vector<Switch>& switches) const {
+ProbePath PathMaker::make_loop(PathKind kind, Plane plane, unsigned uplink, unsigned far,
+                               const std::vector<Switch>& switches) const {
   const std::vector<fabric::Usid> usids = usids_over(plane, switches);
   const auto route = path::make_route(d_.blocks[plane], usids);
   if (!route)
@@ -137,7 +137,7 @@ MRC_DECL ProbePath PathMaker::make_loop(PathKind kind, Plane plane, unsigned upl
   return trace(std::move(p));
 }
 
-MRC_DECL ProbePath PathMaker::trace(ProbePath p) const {
+ProbePath PathMaker::trace(ProbePath p) const {
   p.stops = {{Stop::Kind::host, self_}, {Stop::Kind::t0, home()}};
   const auto add = [&](Stop stop) {
     if (p.stops.back() != stop) p.stops.push_back(stop);
@@ -165,7 +165,7 @@ MRC_DECL ProbePath PathMaker::trace(ProbePath p) const {
   return p;
 }
 
-MRC_DECL Stop PathMaker::stop_of(const fabric::Node& node) noexcept {
+Stop PathMaker::stop_of(const fabric::Node& node) noexcept {
   switch (node.kind) {
     case fabric::NodeKind::host:
       return {Stop::Kind::host, node.number};
@@ -177,7 +177,7 @@ MRC_DECL Stop PathMaker::stop_of(const fabric::Node& node) noexcept {
   return {};
 }
 
-MRC_DECL void PathMaker::find_parts(ProbePath& p) const {
+void PathMaker::find_parts(ProbePath& p) const {
   using Kind = Stop::Kind;
   const auto add = [&](PartKind kind, unsigned number) {
     const Plane plane = kind == PartKind::host ? Plane{0} : p.plane;

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/time.hpp"
 #include "mrc/probe/paths.hpp"
 #include "mrc/probe/slow.hpp"
@@ -68,7 +67,3 @@ struct Trouble {
 [[nodiscard]] std::vector<Trouble> troubles(const Description& d, const Report& r);
 
 }  // namespace mrc::inline v0_1::probe
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/probe/report.inl"
-#endif

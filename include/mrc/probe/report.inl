@@ -12,7 +12,7 @@
 
 namespace mrc::inline v0_1::probe {
 
-MRC_DECL const char* to_string(Trouble::Kind kind) noexcept {
+const char* to_string(Trouble::Kind kind) noexcept {
   switch (kind) {
     case Trouble::Kind::dead:
       return "dead";
@@ -174,7 +174,7 @@ inline std::vector<Trouble> slow_troubles(const Description& d, const Report& r)
 
 }  // namespace detail
 
-MRC_DECL std::vector<Trouble> troubles(const Description& d, const Report& r) {
+std::vector<Trouble> troubles(const Description& d, const Report& r) {
   using Kind = Trouble::Kind;
   std::vector<Trouble> out;
   const std::vector<Trouble> paths = detail::path_troubles(d, r, r.verdict);

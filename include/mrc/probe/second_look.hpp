@@ -5,7 +5,6 @@
 #include <span>
 #include <vector>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/probe/paths.hpp"
 #include "mrc/probe/sweep.hpp"
 
@@ -26,7 +25,3 @@ struct SecondLook {
                                      std::span<const PathResult> results);
 
 }  // namespace mrc::inline v0_1::probe
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/probe/second_look.inl"
-#endif

@@ -112,8 +112,8 @@ class LookPlanner {
 
 }  // namespace detail
 
-MRC_DECL SecondLook second_look(const PathMaker& maker, std::span<const ProbePath> paths,
-                                std::span<const PathResult> results) {
+SecondLook second_look(const PathMaker& maker, std::span<const ProbePath> paths,
+                       std::span<const PathResult> results) {
   return detail::LookPlanner(maker, paths, results).run();
 }
 

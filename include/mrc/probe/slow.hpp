@@ -5,7 +5,6 @@
 #include <span>
 #include <vector>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/probe/paths.hpp"
 #include "mrc/probe/trains.hpp"
 #include "mrc/probe/verdict.hpp"
@@ -77,7 +76,3 @@ class StandingRecord {
 };
 
 }  // namespace mrc::inline v0_1::probe
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/probe/slow.inl"
-#endif

@@ -48,11 +48,11 @@ inline std::map<std::pair<bool, bool>, double> usual_rates(std::span<const Probe
 
 }  // namespace detail
 
-MRC_DECL double upper_median(std::vector<double> values) {
+double upper_median(std::vector<double> values) {
   return detail::quantile(std::move(values), 0.5);
 }
 
-MRC_DECL std::vector<PathResult> results_of(std::span<const Standing> paths) {
+std::vector<PathResult> results_of(std::span<const Standing> paths) {
   std::vector<PathResult> results;
   for (const Standing standing : paths)
     results.push_back({standing != Standing::unknown ? 1u : 0u,  // tries
@@ -61,8 +61,8 @@ MRC_DECL std::vector<PathResult> results_of(std::span<const Standing> paths) {
   return results;
 }
 
-MRC_DECL std::vector<Standing> compare_loads(std::span<const ProbePath> paths,
-                                             std::span<const PathLoad> loads) {
+std::vector<Standing> compare_loads(std::span<const ProbePath> paths,
+                                    std::span<const PathLoad> loads) {
   constexpr double kSlow = 1.0 / 3;
   const auto usual = detail::usual_rates(paths, loads);
   std::vector<Standing> standings(paths.size(), Standing::unknown);
@@ -73,8 +73,7 @@ MRC_DECL std::vector<Standing> compare_loads(std::span<const ProbePath> paths,
   return standings;
 }
 
-MRC_DECL Verdict judge_standings(std::span<const ProbePath> paths,
-                                 std::span<const Standing> standings) {
+Verdict judge_standings(std::span<const ProbePath> paths, std::span<const Standing> standings) {
   Verdict v = judge(paths, results_of(standings), Extent::there);
   v.silent.clear();
   std::erase_if(v.dead, [](const Finding& f) { return f.part.kind == PartKind::host; });
@@ -82,8 +81,8 @@ MRC_DECL Verdict judge_standings(std::span<const ProbePath> paths,
   return v;
 }
 
-MRC_DECL CarriedRates carried_rates(std::span<const ProbePath> paths,
-                                    std::span<const PathLoad> loads, const Part& part) {
+CarriedRates carried_rates(std::span<const ProbePath> paths, std::span<const PathLoad> loads,
+                           const Part& part) {
   const auto usual = detail::usual_rates(paths, loads);
   std::vector<double> here, others;
   for (std::size_t i = 0; i < paths.size() && i < loads.size(); ++i) {
@@ -95,7 +94,7 @@ MRC_DECL CarriedRates carried_rates(std::span<const ProbePath> paths,
   return {upper_median(std::move(here)), upper_median(std::move(others))};
 }
 
-MRC_DECL std::vector<Standing> compare_paces(std::span<const PathPace> paths) {
+std::vector<Standing> compare_paces(std::span<const PathPace> paths) {
   constexpr std::uint64_t kLeast = 20;
   constexpr double kFewer = 0.5, kSlower = 2.5, kMoreMarks = 4, kLeastMarks = 0.1;
   const auto share = [](const PathPace& path) {
@@ -123,7 +122,7 @@ MRC_DECL std::vector<Standing> compare_paces(std::span<const PathPace> paths) {
   return standings;
 }
 
-MRC_DECL void StandingRecord::add(Standing standing) noexcept {
+void StandingRecord::add(Standing standing) noexcept {
   constexpr unsigned kMask = (1u << kIntervals) - 1;
   const auto push = [](std::uint8_t bits, bool bit) {
     return static_cast<std::uint8_t>((bits << 1 | (bit ? 1 : 0)) & kMask);
@@ -136,7 +135,7 @@ MRC_DECL void StandingRecord::add(Standing standing) noexcept {
   if (known - slow + 1 >= kIntervals || known <= 1) is_slow_ = false;
 }
 
-MRC_DECL Standing StandingRecord::standing() const noexcept {
+Standing StandingRecord::standing() const noexcept {
   if (is_slow_) return Standing::slow;
   return std::popcount(known_) * 2 > static_cast<int>(kIntervals) ? Standing::fine
                                                                   : Standing::unknown;

@@ -9,7 +9,6 @@
 #include <optional>
 #include <vector>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/time.hpp"
 
 /// When each probe is sent, and its result. Without packets and without a clock.
@@ -102,7 +101,3 @@ class Sweep {
 };
 
 }  // namespace mrc::inline v0_1::probe
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/probe/sweep.inl"
-#endif

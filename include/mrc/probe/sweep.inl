@@ -7,13 +7,13 @@
 
 namespace mrc::inline v0_1::probe {
 
-MRC_DECL Sweep::Sweep(const SweepOptions& options, std::uint16_t first_id)
+Sweep::Sweep(const SweepOptions& options, std::uint16_t first_id)
     : timeout_(options.timeout),
       gap_(static_cast<Duration::rep>(1e9 / options.rate)),
       next_id_(first_id),
       flights_(kIds) {}
 
-MRC_DECL void Sweep::ask(std::size_t path, unsigned tries) {
+void Sweep::ask(std::size_t path, unsigned tries) {
   if (path >= results_.size()) {
     results_.resize(path + 1);
     left_.resize(path + 1, 0);
@@ -23,7 +23,7 @@ MRC_DECL void Sweep::ask(std::size_t path, unsigned tries) {
   left_[path] += tries;
 }
 
-MRC_DECL std::optional<Sweep::Probe> Sweep::poll(Time now) {
+std::optional<Sweep::Probe> Sweep::poll(Time now) {
   Flight& flight = flights_[next_id_];
   if (ready_.empty() || now < next_send_ || flight.state == State::open) return std::nullopt;
   flight = {{next_id_, ready_.front(), now}, State::open};
@@ -37,12 +37,12 @@ MRC_DECL std::optional<Sweep::Probe> Sweep::poll(Time now) {
   return flight.probe;
 }
 
-MRC_DECL const Sweep::Probe* Sweep::find(std::uint16_t id) const noexcept {
+const Sweep::Probe* Sweep::find(std::uint16_t id) const noexcept {
   const Flight& flight = flights_[id];
   return flight.state == State::none ? nullptr : &flight.probe;
 }
 
-MRC_DECL void Sweep::on_answer(Time now, std::uint16_t id) {
+void Sweep::on_answer(Time now, std::uint16_t id) {
   Flight& flight = flights_[id];
   PathResult& result = results_[flight.probe.path];
   ++result.answered;
@@ -51,7 +51,7 @@ MRC_DECL void Sweep::on_answer(Time now, std::uint16_t id) {
   flight.state = State::none;
 }
 
-MRC_DECL void Sweep::on_time(Time now) {
+void Sweep::on_time(Time now) {
   for (; !under_way_.empty(); under_way_.pop_front()) {
     Flight& flight = flights_[under_way_.front().id];
     const bool open = flight.state == State::open && flight.probe.sent == under_way_.front().sent;
@@ -62,13 +62,13 @@ MRC_DECL void Sweep::on_time(Time now) {
   }
 }
 
-MRC_DECL Time Sweep::next_event() const noexcept {
+Time Sweep::next_event() const noexcept {
   Time at = under_way_.empty() ? kNever : under_way_.front().sent + timeout_;
   if (!ready_.empty() && flights_[next_id_].state != State::open) at = std::min(at, next_send_);
   return at;
 }
 
-MRC_DECL void Sweep::end_try(const Flight& flight) {
+void Sweep::end_try(const Flight& flight) {
   const std::size_t path = flight.probe.path;
   ++results_[path].tries;
   --open_;

@@ -9,7 +9,6 @@
 #include <optional>
 #include <vector>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/time.hpp"
 #include "mrc/probe/sweep.hpp"
 
@@ -92,7 +91,3 @@ class Trains {
 };
 
 }  // namespace mrc::inline v0_1::probe
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/probe/trains.inl"
-#endif

@@ -5,17 +5,17 @@
 
 namespace mrc::inline v0_1::probe {
 
-MRC_DECL Trains::Trains(const TrainOptions& options, std::uint16_t first_id)
+Trains::Trains(const TrainOptions& options, std::uint16_t first_id)
     : options_(options),
       gap_(static_cast<Duration::rep>(1e9 * options.length / options.rate)),
       next_id_(first_id) {}
 
-MRC_DECL void Trains::ask(std::size_t path) {
+void Trains::ask(std::size_t path) {
   if (path >= results_.size()) results_.resize(path + 1);
   waiting_.push_back(path);
 }
 
-MRC_DECL std::optional<Trains::Probe> Trains::poll(Time now) {
+std::optional<Trains::Probe> Trains::poll(Time now) {
   if (train_.size() == options_.length) return std::nullopt;
   if (train_.empty()) {
     if (waiting_.empty() || now < next_train_) return std::nullopt;
@@ -28,29 +28,29 @@ MRC_DECL std::optional<Trains::Probe> Trains::poll(Time now) {
   return train_.back().probe;
 }
 
-MRC_DECL const Trains::Probe* Trains::find(std::uint16_t id) const noexcept {
+const Trains::Probe* Trains::find(std::uint16_t id) const noexcept {
   if (train_.empty()) return nullptr;
   const auto place = static_cast<std::uint16_t>(id - train_.front().probe.id);
   return place < train_.size() && !train_[place].answered ? &train_[place].probe : nullptr;
 }
 
-MRC_DECL void Trains::on_answer(Time now, std::uint16_t id) {
+void Trains::on_answer(Time now, std::uint16_t id) {
   train_[static_cast<std::uint16_t>(id - train_.front().probe.id)].answered = true;
   last_ = now;
   if (++answered_ == options_.length) end_train(now);
 }
 
-MRC_DECL void Trains::on_time(Time now) {
+void Trains::on_time(Time now) {
   if (train_.size() == options_.length && now >= last_ + options_.patience) end_train(last_);
 }
 
-MRC_DECL Time Trains::next_event() const noexcept {
+Time Trains::next_event() const noexcept {
   if (train_.size() == options_.length) return last_ + options_.patience;
   if (!train_.empty()) return last_;
   return waiting_.empty() ? kNever : next_train_;
 }
 
-MRC_DECL void Trains::end_train(Time now) {
+void Trains::end_train(Time now) {
   PathLoad& load = results_[train_.front().probe.path];
   ++load.trains;
   const Duration took = now - train_.front().probe.sent;

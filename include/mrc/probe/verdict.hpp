@@ -6,7 +6,6 @@
 #include <span>
 #include <vector>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/probe/part.hpp"
 #include "mrc/probe/paths.hpp"
 #include "mrc/probe/sweep.hpp"
@@ -52,7 +51,3 @@ enum class Extent : std::uint8_t {
                             Extent extent = Extent::round_trip);
 
 }  // namespace mrc::inline v0_1::probe
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/probe/verdict.inl"
-#endif

@@ -191,8 +191,8 @@ class Judge {
 
 }  // namespace detail
 
-MRC_DECL Verdict judge(std::span<const ProbePath> paths, std::span<const PathResult> results,
-                       Extent extent) {
+Verdict judge(std::span<const ProbePath> paths, std::span<const PathResult> results,
+              Extent extent) {
   return detail::Judge(paths, results, extent).run();
 }
 

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "mrc/core/error.hpp"
-#include "mrc/core/linkage.hpp"
 #include "mrc/path/usid_template.hpp"
 #include "mrc/sim/network.hpp"
 #include "mrc/sim/switch.hpp"
@@ -164,7 +163,3 @@ class Fabric {
 };
 
 }  // namespace mrc::inline v0_1::sim
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/sim/fabric.inl"
-#endif

@@ -9,7 +9,7 @@
 
 namespace mrc::inline v0_1::sim {
 
-MRC_DECL void FabricSettings::check() const {
+void FabricSettings::check() const {
   const auto range = [](const char* name, double v, double low, double high) {
     if (!(v >= low && v <= high))
       throw Error(Errc::invalid_argument, std::string("fabric: ") + name + " is " +
@@ -35,13 +35,13 @@ MRC_DECL void FabricSettings::check() const {
 
 // --- names and addresses ------------------------------------------------------------------------
 
-MRC_DECL wire::IpAddress Fabric::address(unsigned host, unsigned plane) noexcept {
+wire::IpAddress Fabric::address(unsigned host, unsigned plane) noexcept {
   wire::IpAddress a{0xFD, 0x00, 0, 0, 0, 0, 0, 0, 0, 0, 0, static_cast<std::uint8_t>(plane)};
   for (unsigned i = 0; i < 4; ++i) a[15 - i] = static_cast<std::uint8_t>((host + 1) >> 8 * i);
   return a;
 }
 
-MRC_DECL path::UsidTemplate Fabric::route_template(unsigned from, unsigned to) const {
+path::UsidTemplate Fabric::route_template(unsigned from, unsigned to) const {
   const auto shift = static_cast<std::uint8_t>(number_bits());
   path::UsidTemplate t;
   t.block = kBlock;
@@ -57,15 +57,14 @@ MRC_DECL path::UsidTemplate Fabric::route_template(unsigned from, unsigned to) c
   return t;
 }
 
-MRC_DECL wire::IpAddress Fabric::route(unsigned from, unsigned to, unsigned plane,
-                                       unsigned uplink) const {
+wire::IpAddress Fabric::route(unsigned from, unsigned to, unsigned plane, unsigned uplink) const {
   const path::UsidTemplate t = route_template(from, to);
   const auto route = t.route(static_cast<Plane>(plane), t.usids.size() > 1 ? uplink : 0, to + 1);
   if (!route) throw Error(route.error(), "fabric: no such path");
   return route.value().destination;
 }
 
-MRC_DECL Ev Fabric::ev(unsigned plane, unsigned uplink) const noexcept {
+Ev Fabric::ev(unsigned plane, unsigned uplink) const noexcept {
   const std::uint32_t port = 0xC000u | plane << 8;
   // A structured EV has the uplink in its first byte, other formats in their last.
   return settings_.forwarding == Forwarding::stev ? Ev{uplink << 24 | port} : Ev{port | uplink};
@@ -171,25 +170,25 @@ struct Ends {
 
 }  // namespace detail
 
-MRC_DECL std::string canonical_name(std::string_view name) {
+std::string canonical_name(std::string_view name) {
   if (const auto part = detail::parse_part(name)) return part->name();
   if (const auto ends = detail::parse_ends(name))
     return ends->from.name() + (ends->one_way ? ">" : "-") + ends->to.name();
   return std::string(name);
 }
 
-MRC_DECL std::string switch_name(unsigned tier, unsigned plane, unsigned number) {
+std::string switch_name(unsigned tier, unsigned plane, unsigned number) {
   const auto kind = tier == 0 ? detail::Part::Kind::t0 : detail::Part::Kind::t1;
   return detail::Part{kind, plane, number}.name();
 }
 
-MRC_DECL int Fabric::host_of(std::string_view name) const {
+int Fabric::host_of(std::string_view name) const {
   const auto part = detail::parse_part(name);
   if (!part || part->kind != detail::Part::Kind::host || part->number >= settings_.hosts) return -1;
   return static_cast<int>(part->number);
 }
 
-MRC_DECL std::vector<LinkId> Fabric::find(std::string_view name) const {
+std::vector<LinkId> Fabric::find(std::string_view name) const {
   using detail::Part;
   std::vector<LinkId> found;
   const auto add_where = [&](auto&& wanted) {
@@ -230,8 +229,8 @@ MRC_DECL std::vector<LinkId> Fabric::find(std::string_view name) const {
 // --- building
 // -------------------------------------------------------------------------------------
 
-MRC_DECL Fabric::Fabric(Network& network, const FabricSettings& settings,
-                        std::span<const NodeId> hosts, std::uint64_t seed)
+Fabric::Fabric(Network& network, const FabricSettings& settings, std::span<const NodeId> hosts,
+               std::uint64_t seed)
     : network_(network), settings_(settings) {
   settings_.check();
   if (hosts.size() != settings_.hosts)
@@ -259,8 +258,7 @@ MRC_DECL Fabric::Fabric(Network& network, const FabricSettings& settings,
   for (unsigned plane = 0; plane < settings_.planes; ++plane) build_plane(plane, hosts, random);
 }
 
-MRC_DECL LinkSettings Fabric::link(double gbps, Duration delay, bool from_host,
-                                   bool to_host) const {
+LinkSettings Fabric::link(double gbps, Duration delay, bool from_host, bool to_host) const {
   LinkSettings l{delay, gbps, settings_.queue};
   if (to_host) {
     l.queue.trimmed_dscp = settings_.trimmed_last_hop_dscp;
@@ -273,14 +271,14 @@ MRC_DECL LinkSettings Fabric::link(double gbps, Duration delay, bool from_host,
   return l;
 }
 
-MRC_DECL Switch& Fabric::add_switch(path::Usid usid, Random& random, NodeId& node) {
+Switch& Fabric::add_switch(path::Usid usid, Random& random, NodeId& node) {
   switches_.push_back(
       std::make_unique<Switch>(network_, settings_.forwarding, kBlock, usid, random.next()));
   node = network_.add_node(*switches_.back());
   return *switches_.back();
 }
 
-MRC_DECL void Fabric::build_plane(unsigned plane, std::span<const NodeId> hosts, Random& random) {
+void Fabric::build_plane(unsigned plane, std::span<const NodeId> hosts, Random& random) {
   std::vector<NodeId> t0s(settings_.t0s());
   std::vector<Switch*> t0_switches;
   for (unsigned j = 0; j < settings_.t0s(); ++j)
@@ -291,14 +289,14 @@ MRC_DECL void Fabric::build_plane(unsigned plane, std::span<const NodeId> hosts,
   for (unsigned j = 0; j < settings_.t0s(); ++j) set_buffers(*t0_switches[j], t0s[j]);
 }
 
-MRC_DECL void Fabric::set_buffers(const Switch& s, NodeId node) {
+void Fabric::set_buffers(const Switch& s, NodeId node) {
   if (settings_.shared_buffer > 0)
     network_.share_buffer(s.ports(), settings_.shared_buffer, settings_.buffer_alpha);
   network_.set_pfc(node, settings_.pfc);
 }
 
-MRC_DECL void Fabric::connect_hosts(unsigned plane, std::span<const NodeId> hosts,
-                                    std::span<const NodeId> t0s, std::span<Switch*> t0_switches) {
+void Fabric::connect_hosts(unsigned plane, std::span<const NodeId> hosts,
+                           std::span<const NodeId> t0s, std::span<Switch*> t0_switches) {
   for (unsigned h = 0; h < settings_.hosts; ++h) {
     const unsigned j = t0_of(h);
     const std::string host = "h" + std::to_string(h) + ".p" + std::to_string(plane);
@@ -316,8 +314,8 @@ MRC_DECL void Fabric::connect_hosts(unsigned plane, std::span<const NodeId> host
   }
 }
 
-MRC_DECL void Fabric::connect_tiers(unsigned plane, std::span<const NodeId> t0s,
-                                    std::span<Switch*> t0_switches, Random& random) {
+void Fabric::connect_tiers(unsigned plane, std::span<const NodeId> t0s,
+                           std::span<Switch*> t0_switches, Random& random) {
   for (unsigned u = 0; u < settings_.t1s; ++u) {
     NodeId node;
     Switch& t1 = add_switch(usid(UsidKind::t1, plane, u), random, node);
@@ -341,8 +339,8 @@ MRC_DECL void Fabric::connect_tiers(unsigned plane, std::span<const NodeId> t0s,
   }
 }
 
-MRC_DECL void Fabric::connect_dumbbell(unsigned plane, std::span<const NodeId> t0s,
-                                       std::span<Switch*> t0_switches) {
+void Fabric::connect_dumbbell(unsigned plane, std::span<const NodeId> t0s,
+                              std::span<Switch*> t0_switches) {
   for (unsigned j = 0; j < 2; ++j) {
     const std::string from = switch_name(0, plane, j);
     const std::string to = switch_name(0, plane, 1 - j);
@@ -358,7 +356,7 @@ MRC_DECL void Fabric::connect_dumbbell(unsigned plane, std::span<const NodeId> t
   }
 }
 
-MRC_DECL std::uint64_t Fabric::unroutable() const noexcept {
+std::uint64_t Fabric::unroutable() const noexcept {
   std::uint64_t n = 0;
   for (const auto& s : switches_) n += s->unroutable();
   return n;

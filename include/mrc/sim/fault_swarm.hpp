@@ -3,7 +3,6 @@
 
 #include <cstdint>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/sim/faults.hpp"
 
@@ -27,7 +26,3 @@ struct SwarmOptions {
                                           std::uint64_t seed);
 
 }  // namespace mrc::inline v0_1::sim
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/sim/fault_swarm.inl"
-#endif

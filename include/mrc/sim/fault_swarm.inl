@@ -64,7 +64,7 @@ class FaultSwarm {
   bool one_way_ = false;
 };
 
-MRC_DECL FaultSchedule FaultSwarm::draw() {
+FaultSchedule FaultSwarm::draw() {
   pick(kinds_,
        {Kind::down, Kind::flap, Kind::black_hole, Kind::loss, Kind::corruption, Kind::slow});
   pick(places_, {Place::port, Place::host, Place::t0, Place::plane});
@@ -79,7 +79,7 @@ MRC_DECL FaultSchedule FaultSwarm::draw() {
   return schedule;
 }
 
-MRC_DECL void FaultSwarm::add_fault(FaultSchedule& schedule) {
+void FaultSwarm::add_fault(FaultSchedule& schedule) {
   const Kind kind = one_of(kinds_);
   const std::string target = name(one_of(places_));
   const double all = static_cast<double>((options_.end - options_.begin).count());
@@ -105,8 +105,8 @@ MRC_DECL void FaultSwarm::add_fault(FaultSchedule& schedule) {
   }
 }
 
-MRC_DECL void FaultSwarm::add_flap(FaultSchedule& schedule, const std::string& target, Time from,
-                                   Duration span) {
+void FaultSwarm::add_flap(FaultSchedule& schedule, const std::string& target, Time from,
+                          Duration span) {
   const unsigned times = 2 + random_.below(6);
   const Duration period = span / times;
   if (period.count() < 2) return;
@@ -115,7 +115,7 @@ MRC_DECL void FaultSwarm::add_flap(FaultSchedule& schedule, const std::string& t
   schedule.flap(target, from, from + span, period, down);
 }
 
-MRC_DECL void FaultSwarm::add_kills(FaultSchedule& schedule) {
+void FaultSwarm::add_kills(FaultSchedule& schedule) {
   if (settings_.hosts < 2) return;
   std::vector<unsigned> hosts(settings_.hosts);
   for (unsigned h = 0; h < settings_.hosts; ++h) hosts[h] = h;
@@ -128,7 +128,7 @@ MRC_DECL void FaultSwarm::add_kills(FaultSchedule& schedule) {
   }
 }
 
-MRC_DECL std::string FaultSwarm::name(Place place) {
+std::string FaultSwarm::name(Place place) {
   const unsigned plane = random_.below(settings_.planes);
   const unsigned host = random_.below(settings_.hosts);
   std::string t0 = switch_name(0, plane, random_.below(settings_.t0s()));
@@ -154,8 +154,7 @@ MRC_DECL std::string FaultSwarm::name(Place place) {
 
 }  // namespace detail
 
-MRC_DECL FaultSchedule random_faults(const Fabric& fabric, const SwarmOptions& options,
-                                     std::uint64_t seed) {
+FaultSchedule random_faults(const Fabric& fabric, const SwarmOptions& options, std::uint64_t seed) {
   return detail::FaultSwarm(fabric, options, seed).draw();
 }
 

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "mrc/core/error.hpp"
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/time.hpp"
 #include "mrc/sim/fabric.hpp"
 
@@ -120,7 +119,3 @@ class FaultSchedule {
 };
 
 }  // namespace mrc::inline v0_1::sim
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/sim/faults.inl"
-#endif

@@ -124,20 +124,20 @@ inline void parse_fault(FaultEntry& e, FaultSchedule& schedule) {
 
 }  // namespace detail
 
-MRC_DECL std::string time_text(Duration t) {
+std::string time_text(Duration t) {
   for (const detail::TimeUnit& u : detail::kTimeUnits)
     if (t.count() % u.ns == 0 && t.count() != 0)
       return std::to_string(t.count() / u.ns) + std::string(u.name);
   return "0ns";
 }
 
-MRC_DECL std::string to_string(const Fault& f) {
+std::string to_string(const Fault& f) {
   std::string text = time_text(f.at.time_since_epoch()) + " " + to_string(f.kind) + " " + f.target;
   if (has_value(f.kind)) text += " " + format_real(f.value);
   return text;
 }
 
-MRC_DECL void FaultSchedule::add(Fault fault) {
+void FaultSchedule::add(Fault fault) {
   fault.target = canonical_name(fault.target);  // both names of a switch are one target
   const double v = fault.value;
   const bool rate = fault.kind == FaultKind::loss || fault.kind == FaultKind::corruption;
@@ -150,7 +150,7 @@ MRC_DECL void FaultSchedule::add(Fault fault) {
   faults_.insert(later, std::move(fault));
 }
 
-MRC_DECL void FaultSchedule::add_for(const Fault& fault, Duration span) {
+void FaultSchedule::add_for(const Fault& fault, Duration span) {
   const auto end = detail::end_of(fault, span);
   if (!end) detail::bad_fault("'" + to_string(fault) + "' can't be for a span: it has no end");
   if (span <= Duration::zero()) detail::bad_fault("'" + to_string(fault) + "' is for no time");
@@ -158,8 +158,8 @@ MRC_DECL void FaultSchedule::add_for(const Fault& fault, Duration span) {
   add(*end);
 }
 
-MRC_DECL void FaultSchedule::flap(const std::string& target, Time from, Time until, Duration period,
-                                  Duration down_time) {
+void FaultSchedule::flap(const std::string& target, Time from, Time until, Duration period,
+                         Duration down_time) {
   if (!(down_time > Duration::zero() && down_time < period && from < until))
     detail::bad_fault("flap of '" + target + "' from " + time_text(from.time_since_epoch()) +
                       " until " + time_text(until.time_since_epoch()) + ", every " +
@@ -169,7 +169,7 @@ MRC_DECL void FaultSchedule::flap(const std::string& target, Time from, Time unt
     add_for({at, FaultKind::down, target, 0}, std::min(down_time, until - at));
 }
 
-MRC_DECL FaultSchedule FaultSchedule::parse(std::string_view text) {
+FaultSchedule FaultSchedule::parse(std::string_view text) {
   FaultSchedule schedule;
   unsigned number = 0;
   while (!text.empty()) {
@@ -189,7 +189,7 @@ MRC_DECL FaultSchedule FaultSchedule::parse(std::string_view text) {
   return schedule;
 }
 
-MRC_DECL std::string FaultSchedule::text() const {
+std::string FaultSchedule::text() const {
   std::string text;
   for (const Fault& f : faults_) text += (text.empty() ? "" : "; ") + to_string(f);
   return text;
@@ -234,8 +234,8 @@ inline void strike(FaultState& state, const PlannedFault& f) {
 
 }  // namespace detail
 
-MRC_DECL void FaultSchedule::apply(Network& network, const Fabric& fabric,
-                                   const std::function<void(unsigned host)>& kill) const {
+void FaultSchedule::apply(Network& network, const Fabric& fabric,
+                          const std::function<void(unsigned host)>& kill) const {
   struct Target {
     std::uint32_t cause = 0;
     int down = 0, holes = 0;

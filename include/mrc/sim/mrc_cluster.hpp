@@ -8,7 +8,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/sim/cluster.hpp"
 #include "mrc/sim/mrc_host.hpp"
 
@@ -95,7 +94,3 @@ class MrcCluster : public Cluster, private MrcHost::Application {
 };
 
 }  // namespace mrc::inline v0_1::sim
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/sim/mrc_cluster.inl"
-#endif

@@ -5,8 +5,8 @@
 
 namespace mrc::inline v0_1::sim {
 
-MRC_DECL MrcCluster::MrcCluster(Network& network, unsigned hosts, const Settings& settings,
-                                std::uint64_t seed)
+MrcCluster::MrcCluster(Network& network, unsigned hosts, const Settings& settings,
+                       std::uint64_t seed)
     : network_(network), settings_(settings), arena_(settings.chunk) {
   if (settings.chunk == 0 || settings.host.paths_per_plane > 256)
     throw Error(Errc::invalid_argument,
@@ -25,7 +25,7 @@ MRC_DECL MrcCluster::MrcCluster(Network& network, unsigned hosts, const Settings
   lane_of_qp_.resize(hosts);
 }
 
-MRC_DECL void MrcCluster::attach(const Fabric& fabric) {
+void MrcCluster::attach(const Fabric& fabric) {
   for (auto& host : hosts_) host->attach(fabric, frame_);
   attached_ = true;
 }
@@ -34,7 +34,7 @@ MRC_DECL void MrcCluster::attach(const Fabric& fabric) {
 // ----------------------------------------------------------------------------------------
 
 /// Data flows one way only: each side has room for what it does.
-MRC_DECL Qpn MrcCluster::make_qp(MrcHost& host, bool sends) {
+Qpn MrcCluster::make_qp(MrcHost& host, bool sends) {
   engine::QpInit init;
   init.pd = host.pd();
   init.send_cq = init.receive_cq = host.cq();
@@ -53,7 +53,7 @@ MRC_DECL Qpn MrcCluster::make_qp(MrcHost& host, bool sends) {
   return qpn.value();
 }
 
-MRC_DECL FlowId MrcCluster::open(unsigned from, unsigned to, unsigned queue_pairs) {
+FlowId MrcCluster::open(unsigned from, unsigned to, unsigned queue_pairs) {
   if (!attached_) throw Error(Errc::invalid_state, "MRC cluster: not attached to a fabric yet");
   if (from >= hosts() || to >= hosts() || from == to || queue_pairs == 0)
     throw Error(Errc::invalid_argument, "flow from host " + std::to_string(from) + " to host " +
@@ -66,7 +66,7 @@ MRC_DECL FlowId MrcCluster::open(unsigned from, unsigned to, unsigned queue_pair
   return id;
 }
 
-MRC_DECL void MrcCluster::add_lane(FlowId flow) {
+void MrcCluster::add_lane(FlowId flow) {
   Flow& f = flows_[value(flow)];
   MrcHost* host[2] = {hosts_[f.from].get(), hosts_[f.to].get()};
   Lane lane;
@@ -99,7 +99,7 @@ MRC_DECL void MrcCluster::add_lane(FlowId flow) {
   f.lanes.push_back(number);
 }
 
-MRC_DECL MrcCluster::Lane* MrcCluster::lane_of(const MrcHost& host, Qpn qpn) noexcept {
+MrcCluster::Lane* MrcCluster::lane_of(const MrcHost& host, Qpn qpn) noexcept {
   const auto& table = lane_of_qp_[host.number()];
   const auto at = table.find(mrc::value(qpn));
   return at == table.end() ? nullptr : &lanes_[at->second];
@@ -108,7 +108,7 @@ MRC_DECL MrcCluster::Lane* MrcCluster::lane_of(const MrcHost& host, Qpn qpn) noe
 // --- messages
 // -------------------------------------------------------------------------------------
 
-MRC_DECL void MrcCluster::send(FlowId id, std::uint64_t bytes, std::uint64_t message) {
+void MrcCluster::send(FlowId id, std::uint64_t bytes, std::uint64_t message) {
   Flow& flow = flows_[value(id)];
   if (flow.failed || bytes == 0) return;
   // A message with fewer packets than lanes uses only as many lanes.
@@ -134,7 +134,7 @@ MRC_DECL void MrcCluster::send(FlowId id, std::uint64_t bytes, std::uint64_t mes
 }
 
 /// Fills the send queue from the queued chunks.
-MRC_DECL void MrcCluster::post(Lane& lane) {
+void MrcCluster::post(Lane& lane) {
   const Flow& flow = flows_[value(lane.flow)];
   MrcHost& host = *hosts_[flow.from];
   while (!lane.waiting.empty()) {
@@ -151,7 +151,7 @@ MRC_DECL void MrcCluster::post(Lane& lane) {
   }
 }
 
-MRC_DECL void MrcCluster::on_completion(MrcHost& host, const Completion& c) {
+void MrcCluster::on_completion(MrcHost& host, const Completion& c) {
   Lane* lane = lane_of(host, c.qpn);
   if (lane == nullptr || c.status != WcStatus::success) return;
   if (c.opcode == WcOpcode::recv_write_imm) {
@@ -172,7 +172,7 @@ MRC_DECL void MrcCluster::on_completion(MrcHost& host, const Completion& c) {
   if (chunk.last) part_done(*lane, chunk.message, false);
 }
 
-MRC_DECL void MrcCluster::part_done(Lane& lane, std::uint64_t message, bool delivered) {
+void MrcCluster::part_done(Lane& lane, std::uint64_t message, bool delivered) {
   const FlowId id = lane.flow;
   Flow& flow = flows_[value(id)];
   if (flow.failed) return;  // its other queue pairs may still work
@@ -190,7 +190,7 @@ MRC_DECL void MrcCluster::part_done(Lane& lane, std::uint64_t message, bool deli
     listener_->on_sent(id, message, network_.now());
 }
 
-MRC_DECL void MrcCluster::on_qp_error(MrcHost& host, Qpn qpn) {
+void MrcCluster::on_qp_error(MrcHost& host, Qpn qpn) {
   const Lane* lane = lane_of(host, qpn);
   if (lane == nullptr) return;
   const FlowId id = lane->flow;
@@ -205,7 +205,7 @@ MRC_DECL void MrcCluster::on_qp_error(MrcHost& host, Qpn qpn) {
 // --- statistics
 // -----------------------------------------------------------------------------------
 
-MRC_DECL std::uint64_t MrcCluster::received_bytes(unsigned host) const {
+std::uint64_t MrcCluster::received_bytes(unsigned host) const {
   std::uint64_t bytes = 0;
   const engine::Engine& e = hosts_[host]->engine();
   for (const auto& [qpn, number] : lane_of_qp_[host]) {
@@ -215,7 +215,7 @@ MRC_DECL std::uint64_t MrcCluster::received_bytes(unsigned host) const {
   return bytes;
 }
 
-MRC_DECL ClusterStats MrcCluster::stats() const {
+ClusterStats MrcCluster::stats() const {
   ClusterStats out;
   for (const auto& host : hosts_) {
     const EngineStats& s = host->engine().stats();

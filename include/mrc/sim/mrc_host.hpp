@@ -5,7 +5,6 @@
 #include <memory>
 #include <vector>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/engine/engine.hpp"
 #include "mrc/sim/port.hpp"
 
@@ -103,7 +102,3 @@ class MrcHost : public Node {
 };
 
 }  // namespace mrc::inline v0_1::sim
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/sim/mrc_host.inl"
-#endif

@@ -9,8 +9,8 @@
 
 namespace mrc::inline v0_1::sim {
 
-MRC_DECL MrcHost::MrcHost(Network& network, unsigned number, const HostSettings& settings,
-                          std::uint64_t seed)
+MrcHost::MrcHost(Network& network, unsigned number, const HostSettings& settings,
+                 std::uint64_t seed)
     : network_(network),
       number_(number),
       settings_(settings),
@@ -30,7 +30,7 @@ MRC_DECL MrcHost::MrcHost(Network& network, unsigned number, const HostSettings&
   node_ = network.add_node(*this);
 }
 
-MRC_DECL void MrcHost::attach(const Fabric& fabric, FrameBuffer& frame) {
+void MrcHost::attach(const Fabric& fabric, FrameBuffer& frame) {
   fabric_ = &fabric;
   const PortSettings port{settings_.engine.dscp, settings_.mtu, settings_.carry_payload,
                           settings_.nic_queue};
@@ -39,7 +39,7 @@ MRC_DECL void MrcHost::attach(const Fabric& fabric, FrameBuffer& frame) {
   peers_.assign(fabric.settings().hosts, -1);
 }
 
-MRC_DECL PeerId MrcHost::peer(unsigned host) {
+PeerId MrcHost::peer(unsigned host) {
   if (peers_.at(host) >= 0) return PeerId{static_cast<std::uint32_t>(peers_[host])};
   const FabricSettings& f = fabric_->settings();
   engine::PeerSpec spec;
@@ -66,7 +66,7 @@ MRC_DECL PeerId MrcHost::peer(unsigned host) {
   return id;
 }
 
-MRC_DECL void MrcHost::on_packet(LinkId in, PacketId packet) {
+void MrcHost::on_packet(LinkId in, PacketId packet) {
   if (dead_) return network_.drop(packet, PacketFate::dead_host);
   Port& port = *ports_[network_[in].to_port];
   port.deliver(packet);
@@ -77,7 +77,7 @@ MRC_DECL void MrcHost::on_packet(LinkId in, PacketId packet) {
   work();
 }
 
-MRC_DECL void MrcHost::on_link_state(LinkId link, bool) {
+void MrcHost::on_link_state(LinkId link, bool) {
   const Link& l = network_[link];
   const auto plane = static_cast<Plane>(l.from == node_ ? l.from_port : l.to_port);
   network_.call_at(network_.now() + settings_.carrier_delay, [this, plane] {
@@ -87,14 +87,14 @@ MRC_DECL void MrcHost::on_link_state(LinkId link, bool) {
   });
 }
 
-MRC_DECL void MrcHost::on_timer(std::uint32_t token) {
+void MrcHost::on_timer(std::uint32_t token) {
   if (dead_ || token != timer_token_) return;
   timer_ = kNever;
   engine_->on_time(network_.now());
   work();
 }
 
-MRC_DECL void MrcHost::set_timer() {
+void MrcHost::set_timer() {
   const Time due = engine_->next_deadline();
   if (due >= timer_) return;
   timer_ = due;
@@ -102,7 +102,7 @@ MRC_DECL void MrcHost::set_timer() {
 }
 
 /// Passes the engine's completions on. True if there were any.
-MRC_DECL bool MrcHost::complete() {
+bool MrcHost::complete() {
   bool any = false;
   std::array<Completion, 16> done;
   while (const std::size_t n = engine_->poll_cq(cq_, done)) {
@@ -120,7 +120,7 @@ MRC_DECL bool MrcHost::complete() {
 }
 
 /// Sends packets to ports with room. True if the engine may have more.
-MRC_DECL bool MrcHost::transmit() {
+bool MrcHost::transmit() {
   PlaneMask free = 0;
   for (std::size_t p = 0; p < ports_.size(); ++p)
     if (ports_[p]->free()) free |= plane_bit(static_cast<Plane>(p));
@@ -131,7 +131,7 @@ MRC_DECL bool MrcHost::transmit() {
   return !burst_.empty();
 }
 
-MRC_DECL void MrcHost::work() {
+void MrcHost::work() {
   // Re-entered by calls from the application's callbacks.
   if (dead_ || working_) return;
   working_ = true;

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "mrc/core/error.hpp"
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/random.hpp"
 #include "mrc/sim/event_queue.hpp"
 #include "mrc/sim/ledger.hpp"
@@ -203,7 +202,3 @@ class Network {
 };
 
 }  // namespace mrc::inline v0_1::sim
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/sim/network.inl"
-#endif

@@ -5,9 +5,8 @@
 
 namespace mrc::inline v0_1::sim {
 
-MRC_DECL LinkId Network::add_link(NodeId from, NodeId to, const LinkSettings& settings,
-                                  std::string name, std::uint32_t from_port,
-                                  std::uint32_t to_port) {
+LinkId Network::add_link(NodeId from, NodeId to, const LinkSettings& settings, std::string name,
+                         std::uint32_t from_port, std::uint32_t to_port) {
   Link link;
   link.from = from;
   link.to = to;
@@ -22,8 +21,7 @@ MRC_DECL LinkId Network::add_link(NodeId from, NodeId to, const LinkSettings& se
   return LinkId{static_cast<std::uint32_t>(links_.size() - 1)};
 }
 
-MRC_DECL void Network::share_buffer(std::span<const LinkId> queues, std::uint64_t bytes,
-                                    double alpha) {
+void Network::share_buffer(std::span<const LinkId> queues, std::uint64_t bytes, double alpha) {
   buffers_.push_back({bytes, 0, alpha});
   for (const LinkId id : queues) at(id).buffer = static_cast<std::int32_t>(buffers_.size() - 1);
 }
@@ -31,7 +29,7 @@ MRC_DECL void Network::share_buffer(std::span<const LinkId> queues, std::uint64_
 // --- queues
 // ---------------------------------------------------------------------------------------
 
-MRC_DECL void Network::push(Link::Fifo& queue, PacketId id) noexcept {
+void Network::push(Link::Fifo& queue, PacketId id) noexcept {
   Packet& p = packets_[id];
   p.next = kNoPacket;
   if (queue.empty())
@@ -42,7 +40,7 @@ MRC_DECL void Network::push(Link::Fifo& queue, PacketId id) noexcept {
   queue.bytes += p.wire_length();
 }
 
-MRC_DECL PacketId Network::pop(Link::Fifo& queue) noexcept {
+PacketId Network::pop(Link::Fifo& queue) noexcept {
   const PacketId id = queue.head;
   const Packet& p = packets_[id];
   queue.head = p.next;
@@ -52,7 +50,7 @@ MRC_DECL PacketId Network::pop(Link::Fifo& queue) noexcept {
 }
 
 /// Whether the packet's current class has room for it.
-MRC_DECL bool Network::has_room(const Link& link, const Packet& packet) const noexcept {
+bool Network::has_room(const Link& link, const Packet& packet) const noexcept {
   const QueueSettings& q = link.settings.queue;
   const bool data = packet.traffic == TrafficClass::data;
   const std::uint64_t depth = data ? link.data.bytes : link.control.bytes;
@@ -66,7 +64,7 @@ MRC_DECL bool Network::has_room(const Link& link, const Packet& packet) const no
 }
 
 /// Admission of a packet that has to be queued: marks or trims it. False: no room.
-MRC_DECL bool Network::admit(Link& link, Packet& packet) {
+bool Network::admit(Link& link, Packet& packet) {
   if (has_room(link, packet)) {
     if (packet.traffic == TrafficClass::data) mark(link, packet);
     return true;
@@ -83,7 +81,7 @@ MRC_DECL bool Network::admit(Link& link, Packet& packet) {
   return true;
 }
 
-MRC_DECL void Network::mark(Link& link, Packet& packet) {
+void Network::mark(Link& link, Packet& packet) {
   const QueueSettings& q = link.settings.queue;
   const std::uint64_t depth = link.data.bytes;
   if (q.ecn_max == 0 || depth <= q.ecn_min || packet.outer().ecn() == Ecn::not_ect) return;
@@ -97,7 +95,7 @@ MRC_DECL void Network::mark(Link& link, Packet& packet) {
 }
 
 /// Updates buffer accounting, and pauses or resumes the link by which a packet arrived.
-MRC_DECL void Network::account(const Link& link, const Packet& packet, bool enters) {
+void Network::account(const Link& link, const Packet& packet, bool enters) {
   if (link.buffer >= 0) {
     SharedBuffer& b = buffers_[static_cast<std::size_t>(link.buffer)];
     b.used += enters ? packet.wire_length() : -std::uint64_t{packet.wire_length()};
@@ -112,7 +110,7 @@ MRC_DECL void Network::account(const Link& link, const Packet& packet, bool ente
   events_.post(now() + in.settings.delay, EventKind::link_pause, value(packet.ingress), pause);
 }
 
-MRC_DECL void Network::send(LinkId id, PacketId packet) {
+void Network::send(LinkId id, PacketId packet) {
   Link& link = at(id);
   Packet& p = packets_[packet];
   if (!link.up) {
@@ -141,7 +139,7 @@ MRC_DECL void Network::send(LinkId id, PacketId packet) {
 }
 
 /// Posts the next event to serve the queue, if one is needed.
-MRC_DECL void Network::schedule(LinkId id, Link& link) {
+void Network::schedule(LinkId id, Link& link) {
   const bool waiting = !link.control.empty() || (!link.data.empty() && !link.paused);
   if (link.scheduled || !waiting) return;
   link.scheduled = true;
@@ -150,7 +148,7 @@ MRC_DECL void Network::schedule(LinkId id, Link& link) {
                link.epoch);
 }
 
-MRC_DECL void Network::transmit(LinkId id, Link& link, PacketId packet) {
+void Network::transmit(LinkId id, Link& link, PacketId packet) {
   Packet& p = packets_[packet];
   // It may have become free within the current nanosecond: rounding errors must not add up.
   const std::int64_t now_fs = now_ns() * kFsPerNs;
@@ -164,7 +162,7 @@ MRC_DECL void Network::transmit(LinkId id, Link& link, PacketId packet) {
                value(packet));
 }
 
-MRC_DECL void Network::on_link_free(LinkId id, std::uint32_t epoch) {
+void Network::on_link_free(LinkId id, std::uint32_t epoch) {
   Link& link = at(id);
   if (epoch != link.epoch) return;  // sent before the link went down
   link.scheduled = false;
@@ -179,7 +177,7 @@ MRC_DECL void Network::on_link_free(LinkId id, std::uint32_t epoch) {
   nodes_[value(link.from)]->on_link_ready(id);
 }
 
-MRC_DECL void Network::on_link_rx(LinkId id, PacketId packet) {
+void Network::on_link_rx(LinkId id, PacketId packet) {
   Link& link = at(id);
   Packet& p = packets_[packet];
   const bool cut = p.link_epoch != link.epoch;
@@ -195,7 +193,7 @@ MRC_DECL void Network::on_link_rx(LinkId id, PacketId packet) {
   nodes_[value(link.to)]->on_packet(id, packet);
 }
 
-MRC_DECL void Network::on_pause(LinkId id, bool pause) {
+void Network::on_pause(LinkId id, bool pause) {
   Link& link = at(id);
   if (link.paused == pause) return;
   link.paused = pause;
@@ -211,7 +209,7 @@ MRC_DECL void Network::on_pause(LinkId id, bool pause) {
 // --- faults
 // ---------------------------------------------------------------------------------------
 
-MRC_DECL void Network::empty_queue(Link& link, Link::Fifo& queue, std::uint64_t& counter) {
+void Network::empty_queue(Link& link, Link::Fifo& queue, std::uint64_t& counter) {
   while (!queue.empty()) {
     const PacketId packet = pop(queue);
     account(link, packets_[packet], false);
@@ -220,7 +218,7 @@ MRC_DECL void Network::empty_queue(Link& link, Link::Fifo& queue, std::uint64_t&
   }
 }
 
-MRC_DECL void Network::set_link_up(LinkId id, bool up) {
+void Network::set_link_up(LinkId id, bool up) {
   Link& link = at(id);
   if (link.up == up) return;
   link.up = up;
@@ -241,7 +239,7 @@ MRC_DECL void Network::set_link_up(LinkId id, bool up) {
 // --- running
 // --------------------------------------------------------------------------------------
 
-MRC_DECL void Network::dispatch(const Event& event) {
+void Network::dispatch(const Event& event) {
   const LinkId link{event.target};
   switch (event.kind) {
     case EventKind::link_free:
@@ -263,7 +261,7 @@ MRC_DECL void Network::dispatch(const Event& event) {
 
 /// Prefetches what the next event will use: links and packets are scattered in memory, and a run is
 /// memory-bound.
-MRC_DECL void Network::prefetch() const noexcept {
+void Network::prefetch() const noexcept {
   const Event next = events_.upcoming();
   if (next.kind != EventKind::link_rx) return;
   const auto* link = reinterpret_cast<const char*>(&links_[next.target]);
@@ -275,7 +273,7 @@ MRC_DECL void Network::prefetch() const noexcept {
   __builtin_prefetch(packet + 128);
 }
 
-MRC_DECL void Network::run_until(Time limit) {
+void Network::run_until(Time limit) {
   if (limit > kLatest && limit != kNever)
     throw Error(Errc::invalid_argument, "a simulation can't go beyond 9,000 s");
   stopped_ = false;

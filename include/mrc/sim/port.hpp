@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "mrc/api/port_stats.hpp"
-#include "mrc/core/linkage.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/plane/port_types.hpp"
 #include "mrc/sim/fabric.hpp"
@@ -138,7 +137,3 @@ class Port {
 };
 
 }  // namespace mrc::inline v0_1::sim
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/sim/port.inl"
-#endif

@@ -7,7 +7,7 @@
 
 namespace mrc::inline v0_1::sim {
 
-MRC_DECL wire::Envelope Port::envelope(const wire::TxPacket& tx) const noexcept {
+wire::Envelope Port::envelope(const wire::TxPacket& tx) const noexcept {
   const Peer& peer = peers_[mrc::value(tx.peer)];
   wire::Envelope e;
   e.source = Fabric::address(host_, plane_);
@@ -26,7 +26,7 @@ MRC_DECL wire::Envelope Port::envelope(const wire::TxPacket& tx) const noexcept 
   return e;
 }
 
-MRC_DECL void Port::send(const wire::TxPacket& tx, std::span<const wire::TxSge> sges) {
+void Port::send(const wire::TxPacket& tx, std::span<const wire::TxSge> sges) {
   const PacketId id = network_.packets().take();
   Packet& p = network_.packets()[id];
   const wire::Envelope e = envelope(tx);
@@ -55,7 +55,7 @@ MRC_DECL void Port::send(const wire::TxPacket& tx, std::span<const wire::TxSge> 
   network_.launch(out_, id, wire::is_data(wire::view_as<wire::Bth>(header).opcode()));
 }
 
-MRC_DECL void Port::receive(Time, port::RxBurst& rx) {
+void Port::receive(Time, port::RxBurst& rx) {
   if (arrived_ == kNoPacket || rx.room() == 0) return;
   Packet& p = network_.packets()[arrived_];
   std::memcpy(frame_.data(), p.head.data(), p.head_length);

@@ -5,7 +5,7 @@
 
 namespace mrc::inline v0_1::sim::baseline {
 
-MRC_DECL bool RcSender::poll(Time now, RcPacket& out) {
+bool RcSender::poll(Time now, RcPacket& out) {
   if (!sendable() || pacer_.ready() > now) return false;
   const Message& m = messages_[message_];
   out = {};
@@ -36,7 +36,7 @@ MRC_DECL bool RcSender::poll(Time now, RcPacket& out) {
   return true;
 }
 
-MRC_DECL void RcSender::on_ack(Time now, Psn psn) {
+void RcSender::on_ack(Time now, Psn psn) {
   ++stats_.acks;
   const std::int32_t ahead = psn - psn_of(unacked_);
   if (failed_ || ahead < 0 || unacked_ + static_cast<std::uint32_t>(ahead) >= sent_) {
@@ -46,7 +46,7 @@ MRC_DECL void RcSender::on_ack(Time now, Psn psn) {
   progress(now, unacked_ + static_cast<std::uint32_t>(ahead) + 1);
 }
 
-MRC_DECL void RcSender::on_nak(Time now, Psn psn) {
+void RcSender::on_nak(Time now, Psn psn) {
   ++stats_.naks;
   const std::int32_t ahead = psn - psn_of(unacked_);
   if (failed_ || ahead < 0 || unacked_ + static_cast<std::uint32_t>(ahead) >= sent_) {
@@ -57,7 +57,7 @@ MRC_DECL void RcSender::on_nak(Time now, Psn psn) {
   if (next_ > unacked_ && spend_retry(now)) go_back();
 }
 
-MRC_DECL void RcSender::on_timer(Time now) {
+void RcSender::on_timer(Time now) {
   if (timer_ > now) return;
   ++stats_.timeouts;
   if (spend_retry(now)) go_back();
@@ -65,7 +65,7 @@ MRC_DECL void RcSender::on_timer(Time now) {
 
 /// Makes `packet` the next to send; it belongs to an incomplete message or is the next to be
 /// posted.
-MRC_DECL void RcSender::seek(std::uint64_t packet) noexcept {
+void RcSender::seek(std::uint64_t packet) noexcept {
   while (message_ > 0 && (message_ == messages_.size() || messages_[message_].first > packet))
     --message_;
   while (message_ < messages_.size() && end_of(message_) <= packet) ++message_;
@@ -73,7 +73,7 @@ MRC_DECL void RcSender::seek(std::uint64_t packet) noexcept {
   next_bytes_ = message_ < messages_.size() ? position(messages_[message_], packet) : posted_bytes_;
 }
 
-MRC_DECL void RcSender::go_back() noexcept {
+void RcSender::go_back() noexcept {
   seek(unacked_);
   asked_ = unacked_;
   timer_ = kNever;  // restarts with the first packet, which the rate may delay
@@ -81,7 +81,7 @@ MRC_DECL void RcSender::go_back() noexcept {
 }
 
 /// Everything before `packet`, which is after unacked_, has arrived.
-MRC_DECL void RcSender::progress(Time now, std::uint64_t packet) {
+void RcSender::progress(Time now, std::uint64_t packet) {
   while (!messages_.empty() && end_of(0) <= packet) {
     const Message& m = messages_.front();
     completions_.push_back({m.id, m.bytes, m.notify, true, now});
@@ -97,7 +97,7 @@ MRC_DECL void RcSender::progress(Time now, std::uint64_t packet) {
 }
 
 /// Uses a retry; false if none was left and the queue pair has failed.
-MRC_DECL bool RcSender::spend_retry(Time now) {
+bool RcSender::spend_retry(Time now) {
   if (++retries_ <= o_.retry_count) return true;
   failed_ = true;
   for (const Message& m : messages_) completions_.push_back({m.id, m.bytes, m.notify, false, now});

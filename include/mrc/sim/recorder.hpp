@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "mrc/core/error.hpp"
-#include "mrc/core/linkage.hpp"
 #include "mrc/sim/cluster.hpp"
 #include "mrc/sim/fabric.hpp"
 #include "mrc/sim/network.hpp"
@@ -127,7 +126,3 @@ class Recorder {
 };
 
 }  // namespace mrc::inline v0_1::sim
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/sim/recorder.inl"
-#endif

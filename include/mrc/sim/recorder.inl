@@ -11,8 +11,8 @@
 
 namespace mrc::inline v0_1::sim {
 
-MRC_DECL Recorder::Recorder(Network& network, const Fabric& fabric, const Cluster& cluster,
-                            const RecorderSettings& settings)
+Recorder::Recorder(Network& network, const Fabric& fabric, const Cluster& cluster,
+                   const RecorderSettings& settings)
     : network_(network), cluster_(cluster), settings_(settings) {
   if (settings_.interval <= Duration{})
     throw Error(Errc::invalid_argument, "recorder: interval must be above 0");
@@ -37,7 +37,7 @@ MRC_DECL Recorder::Recorder(Network& network, const Fabric& fabric, const Cluste
   partial_.resize(series_.size());
 }
 
-MRC_DECL void Recorder::sample() {
+void Recorder::sample() {
   ++samples_;
   std::size_t s = 0;
   add(s++, gbps(static_cast<double>(received_bytes()), settings_.interval));
@@ -49,7 +49,7 @@ MRC_DECL void Recorder::sample() {
 }
 
 /// Merges a sample into the incomplete value, and appends that when it is complete.
-MRC_DECL void Recorder::add(std::size_t series, double value) {
+void Recorder::add(std::size_t series, double value) {
   Series& s = series_[series];
   double& partial = partial_[series];
   partial = s.merge == Series::Merge::maximum ? std::max(partial, value) : partial + value;
@@ -59,7 +59,7 @@ MRC_DECL void Recorder::add(std::size_t series, double value) {
   partial = 0;
 }
 
-MRC_DECL void Recorder::halve() {
+void Recorder::halve() {
   for (Series& s : series_) {
     const std::size_t half = s.values.size() / 2;
     for (std::size_t i = 0; i < half; ++i) {
@@ -73,14 +73,14 @@ MRC_DECL void Recorder::halve() {
   merged_ *= 2;
 }
 
-MRC_DECL double Recorder::deepest(const std::vector<LinkId>& links) const noexcept {
+double Recorder::deepest(const std::vector<LinkId>& links) const noexcept {
   std::uint64_t most = 0;
   for (const LinkId link : links) most = std::max(most, network_[link].queued());
   return static_cast<double>(most);
 }
 
 /// Bytes since the last call; by host in new_bytes_.
-MRC_DECL std::uint64_t Recorder::received_bytes() {
+std::uint64_t Recorder::received_bytes() {
   std::uint64_t total = 0;
   new_bytes_.resize(received_.size());
   for (unsigned h = 0; h < received_.size(); ++h) {
@@ -92,7 +92,7 @@ MRC_DECL std::uint64_t Recorder::received_bytes() {
 }
 
 /// Changes since the last call.
-MRC_DECL Recorder::Counters Recorder::counts() {
+Recorder::Counters Recorder::counts() {
   Counters now{};
   for (const Link& link : network_.links()) {
     now[0] += link.stats.dropped;
@@ -109,7 +109,7 @@ MRC_DECL Recorder::Counters Recorder::counts() {
   return grown;
 }
 
-MRC_DECL void Recorder::write_csv(std::ostream& out) const {
+void Recorder::write_csv(std::ostream& out) const {
   // The shortest text that parses to the same number, independent of the locale.
   const auto put = [&out](double v) {
     char text[32];

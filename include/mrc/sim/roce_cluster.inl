@@ -11,8 +11,8 @@
 
 namespace mrc::inline v0_1::sim::baseline {
 
-MRC_DECL RoceCluster::RoceCluster(Network& network, unsigned hosts, const Settings& settings,
-                                  std::uint64_t seed)
+RoceCluster::RoceCluster(Network& network, unsigned hosts, const Settings& settings,
+                         std::uint64_t seed)
     : network_(network), settings_(settings) {
   if (settings.chunk == 0 || settings.chunk > RcSender::kMaxMessage)
     throw Error(Errc::invalid_argument, "roce cluster: chunk");
@@ -26,7 +26,7 @@ MRC_DECL RoceCluster::RoceCluster(Network& network, unsigned hosts, const Settin
 
 // --- flows --------------------------------------------------------------------------------------
 
-MRC_DECL FlowId RoceCluster::open(unsigned from, unsigned to, unsigned queue_pairs) {
+FlowId RoceCluster::open(unsigned from, unsigned to, unsigned queue_pairs) {
   if (from >= hosts() || to >= hosts() || from == to || queue_pairs == 0)
     throw Error(Errc::invalid_argument, "flow from host " + std::to_string(from) + " to host " +
                                             std::to_string(to) + " of " + std::to_string(hosts()));
@@ -44,7 +44,7 @@ MRC_DECL FlowId RoceCluster::open(unsigned from, unsigned to, unsigned queue_pai
   return id;
 }
 
-MRC_DECL std::vector<std::uint32_t> RoceCluster::queue_pairs(FlowId id) const {
+std::vector<std::uint32_t> RoceCluster::queue_pairs(FlowId id) const {
   const Flow& flow = flows_[value(id)];
   std::vector<std::uint32_t> out;
   for (std::uint32_t i = 0; i < flow.lanes; ++i) out.push_back(lanes_[flow.first_lane + i].sender);
@@ -53,7 +53,7 @@ MRC_DECL std::vector<std::uint32_t> RoceCluster::queue_pairs(FlowId id) const {
 
 // --- messages -----------------------------------------------------------------------------------
 
-MRC_DECL void RoceCluster::send(FlowId id, std::uint64_t bytes, std::uint64_t message) {
+void RoceCluster::send(FlowId id, std::uint64_t bytes, std::uint64_t message) {
   Flow& flow = flows_[value(id)];
   if (flow.failed || bytes == 0) return;
   RoceHost& host = *hosts_[flow.from];
@@ -77,11 +77,11 @@ MRC_DECL void RoceCluster::send(FlowId id, std::uint64_t bytes, std::uint64_t me
   host.work();
 }
 
-MRC_DECL void RoceCluster::on_delivered(std::uint32_t lane, const RcDelivery& delivery) {
+void RoceCluster::on_delivered(std::uint32_t lane, const RcDelivery& delivery) {
   if (delivery.notify) part_done(lanes_[lane].flow, delivery.message, true);
 }
 
-MRC_DECL void RoceCluster::on_completion(std::uint32_t lane, const RcCompletion& completion) {
+void RoceCluster::on_completion(std::uint32_t lane, const RcCompletion& completion) {
   const FlowId flow = lanes_[lane].flow;
   if (!completion.ok)
     fail(flow);
@@ -89,7 +89,7 @@ MRC_DECL void RoceCluster::on_completion(std::uint32_t lane, const RcCompletion&
     part_done(flow, completion.message, false);
 }
 
-MRC_DECL void RoceCluster::part_done(FlowId id, std::uint64_t message, bool delivered) {
+void RoceCluster::part_done(FlowId id, std::uint64_t message, bool delivered) {
   Flow& flow = flows_[value(id)];
   // Parts on working queue pairs continue, but the message can't be completed.
   if (flow.failed) return;
@@ -107,7 +107,7 @@ MRC_DECL void RoceCluster::part_done(FlowId id, std::uint64_t message, bool deli
     listener_->on_sent(id, message, network_.now());
 }
 
-MRC_DECL void RoceCluster::fail(FlowId id) {
+void RoceCluster::fail(FlowId id) {
   Flow& flow = flows_[value(id)];
   if (std::exchange(flow.failed, true)) return;
   ++failed_flows_;
@@ -117,7 +117,7 @@ MRC_DECL void RoceCluster::fail(FlowId id) {
 
 // --- statistics ---------------------------------------------------------------------------------
 
-MRC_DECL ClusterStats RoceCluster::stats() const {
+ClusterStats RoceCluster::stats() const {
   ClusterStats out;
   for (const auto& host : hosts_) {
     const RoceHostStats& s = host->stats();

@@ -8,7 +8,7 @@
 
 namespace mrc::inline v0_1::sim::baseline {
 
-MRC_DECL RoceError parse_roce_frame(Bytes l3, RoceFrame& out) noexcept {
+RoceError parse_roce_frame(Bytes l3, RoceFrame& out) noexcept {
   out = {};
   if (l3.empty()) return RoceError::too_short;
   std::size_t at = 0, after_ip = 0;  // start of UDP, and bytes from there by the IP length

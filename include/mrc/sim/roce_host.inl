@@ -7,15 +7,15 @@
 
 namespace mrc::inline v0_1::sim::baseline {
 
-MRC_DECL RoceHost::RoceHost(Network& network, unsigned number, const RoceHostSettings& settings,
-                            std::uint64_t seed)
+RoceHost::RoceHost(Network& network, unsigned number, const RoceHostSettings& settings,
+                   std::uint64_t seed)
     : network_(network), number_(number), settings_(settings), random_(seed) {
   (void)RcSender(settings.sender);  // throws here rather than when a flow is opened
   first_qpn_ = 0x100 + 2 * random_.below(1u << 21);
   node_ = network.add_node(*this);
 }
 
-MRC_DECL void RoceHost::attach(const Fabric& fabric) {
+void RoceHost::attach(const Fabric& fabric) {
   settings_.reaction.line_rate =
       static_cast<std::uint64_t>(fabric.settings().host_gbps * 1e9 + 0.5);
   (void)DcqcnReactionPoint(settings_.reaction);
@@ -25,7 +25,7 @@ MRC_DECL void RoceHost::attach(const Fabric& fabric) {
 
 // --- queue pairs --------------------------------------------------------------------------------
 
-MRC_DECL std::uint32_t RoceHost::connect(RoceHost& from, RoceHost& to, std::uint32_t context) {
+std::uint32_t RoceHost::connect(RoceHost& from, RoceHost& to, std::uint32_t context) {
   const auto index = static_cast<std::uint32_t>(from.senders_.size());
   const Qpn local = from.qpn(index, false), remote = to.qpn(to.receivers_.size(), true);
   const std::uint16_t port = roce_source_port(local, remote);
@@ -41,8 +41,7 @@ MRC_DECL std::uint32_t RoceHost::connect(RoceHost& from, RoceHost& to, std::uint
   return index;
 }
 
-MRC_DECL Errc RoceHost::post(std::uint32_t index, std::uint64_t message, std::uint32_t bytes,
-                             bool notify) {
+Errc RoceHost::post(std::uint32_t index, std::uint64_t message, std::uint32_t bytes, bool notify) {
   const Errc error = senders_[index].sender.post(message, bytes, notify);
   if (error == Errc::ok) update(index);
   return error;
@@ -50,7 +49,7 @@ MRC_DECL Errc RoceHost::post(std::uint32_t index, std::uint64_t message, std::ui
 
 // --- events -------------------------------------------------------------------------------------
 
-MRC_DECL void RoceHost::on_packet(LinkId, PacketId id) {
+void RoceHost::on_packet(LinkId, PacketId id) {
   const Packet& p = network_.packets()[id];
   RoceFrame frame;
   std::uint64_t* bad = nullptr;
@@ -80,7 +79,7 @@ MRC_DECL void RoceHost::on_packet(LinkId, PacketId id) {
   work();
 }
 
-MRC_DECL void RoceHost::on_data(const RoceFrame& frame, Receiver& r) {
+void RoceHost::on_data(const RoceFrame& frame, Receiver& r) {
   const bool marked = frame.ecn == Ecn::ce;
   stats_.marked += marked;
   const std::int32_t ahead = frame.header.psn - r.receiver.expected();
@@ -101,7 +100,7 @@ MRC_DECL void RoceHost::on_data(const RoceFrame& frame, Receiver& r) {
     application_->on_delivered(r.context, reply.delivery);
 }
 
-MRC_DECL void RoceHost::on_answer(const RoceHeader& header, std::uint32_t index) {
+void RoceHost::on_answer(const RoceHeader& header, std::uint32_t index) {
   Sender& s = senders_[index];
   if (header.opcode == RoceOpcode::cnp) {
     if (settings_.dcqcn) s.reaction.on_cnp(network_.now());
@@ -113,7 +112,7 @@ MRC_DECL void RoceHost::on_answer(const RoceHeader& header, std::uint32_t index)
   update(index);
 }
 
-MRC_DECL void RoceHost::on_timer(std::uint32_t index) {
+void RoceHost::on_timer(std::uint32_t index) {
   Sender& s = senders_[index];
   if (dead_ || s.alarm != network_.now()) return;
   s.alarm = kNever;
@@ -124,7 +123,7 @@ MRC_DECL void RoceHost::on_timer(std::uint32_t index) {
 // --- sending ------------------------------------------------------------------------------------
 
 /// After an input to a sender: advances its timers and determines what it waits for.
-MRC_DECL void RoceHost::update(std::uint32_t index) {
+void RoceHost::update(std::uint32_t index) {
   Sender& s = senders_[index];
   const Time now = network_.now();
   const std::uint64_t timeouts = s.sender.stats().timeouts;
@@ -140,7 +139,7 @@ MRC_DECL void RoceHost::update(std::uint32_t index) {
 
 /// Appends a sender to its port's list if it has something to send, else sets its alarm. A sender
 /// in the list needs no alarm, even while the port is paused.
-MRC_DECL void RoceHost::plan(std::uint32_t index) {
+void RoceHost::plan(std::uint32_t index) {
   Sender& s = senders_[index];
   Time due = s.sender.next_deadline();
   if (due <= network_.now()) {
@@ -159,7 +158,7 @@ MRC_DECL void RoceHost::plan(std::uint32_t index) {
 }
 
 /// Sends one packet per listed sender, round robin, until the port is full or the list empty.
-MRC_DECL void RoceHost::transmit(Outlet& outlet) {
+void RoceHost::transmit(Outlet& outlet) {
   const Link& link = network_[outlet.link];
   while (outlet.head != kNone && link.queued() < settings_.nic_queue) {
     const std::uint32_t index = outlet.head;
@@ -181,7 +180,7 @@ MRC_DECL void RoceHost::transmit(Outlet& outlet) {
   }
 }
 
-MRC_DECL void RoceHost::work() {
+void RoceHost::work() {
   // Re-entered by calls from the application's callbacks.
   if (dead_ || working_) return;
   working_ = true;
@@ -195,8 +194,8 @@ MRC_DECL void RoceHost::work() {
   working_ = false;
 }
 
-MRC_DECL void RoceHost::emit(const Way& way, const RoceHeader& header, TrafficClass traffic,
-                             std::uint8_t dscp, Ecn ecn) {
+void RoceHost::emit(const Way& way, const RoceHeader& header, TrafficClass traffic,
+                    std::uint8_t dscp, Ecn ecn) {
   const PacketId id = network_.packets().take();
   Packet& p = network_.packets()[id];
   wire::Envelope envelope;

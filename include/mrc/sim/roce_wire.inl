@@ -7,7 +7,7 @@
 
 namespace mrc::inline v0_1::sim::baseline {
 
-MRC_DECL RoceHeader roce_header(const RcPacket& packet, Qpn dqp) noexcept {
+RoceHeader roce_header(const RcPacket& packet, Qpn dqp) noexcept {
   RoceHeader h;
   if (packet.first && packet.last)
     h.opcode = packet.notify ? RoceOpcode::write_only_imm : RoceOpcode::write_only;
@@ -27,7 +27,7 @@ MRC_DECL RoceHeader roce_header(const RcPacket& packet, Qpn dqp) noexcept {
   return h;
 }
 
-MRC_DECL RoceHeader roce_header(const RcReply& reply, Qpn dqp) noexcept {
+RoceHeader roce_header(const RcReply& reply, Qpn dqp) noexcept {
   RoceHeader h;
   h.opcode = RoceOpcode::acknowledge;
   h.dqp = dqp;
@@ -38,7 +38,7 @@ MRC_DECL RoceHeader roce_header(const RcReply& reply, Qpn dqp) noexcept {
   return h;
 }
 
-MRC_DECL std::size_t build_roce(MutableBytes out, const RoceHeader& h) noexcept {
+std::size_t build_roce(MutableBytes out, const RoceHeader& h) noexcept {
   constexpr std::uint8_t kBecn = 0x40;  // byte 4 of BTH in RoCE: FECN 7, BECN 6
   const std::size_t size = roce_header_size(h.opcode);
   if (size == 0 || out.size() < size) return 0;
@@ -63,7 +63,7 @@ MRC_DECL std::size_t build_roce(MutableBytes out, const RoceHeader& h) noexcept 
   return size;
 }
 
-MRC_DECL RoceError parse_roce(Bytes head, std::size_t transport_size, RoceHeader& out) noexcept {
+RoceError parse_roce(Bytes head, std::size_t transport_size, RoceHeader& out) noexcept {
   out = {};
   if (head.size() < sizeof(wire::Bth)) return RoceError::too_short;
   const auto& bth = wire::view_as<wire::Bth>(head);

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "mrc/core/error.hpp"
-#include "mrc/core/linkage.hpp"
 #include "mrc/sim/message_log.hpp"
 #include "mrc/sim/scenario.hpp"
 #include "mrc/sim/shared_cluster.hpp"
@@ -122,7 +121,3 @@ class Simulation {
 };
 
 }  // namespace mrc::inline v0_1::sim
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/sim/simulation.inl"
-#endif

@@ -16,7 +16,7 @@ namespace detail {
 
 }  // namespace detail
 
-MRC_DECL Simulation::Simulation(Scenario scenario)
+Simulation::Simulation(Scenario scenario)
     : scenario_(std::move(scenario)),
       seeds_(detail::derived_seeds(scenario_.seed)),
       network_(seeds_[0]) {
@@ -42,7 +42,7 @@ MRC_DECL Simulation::Simulation(Scenario scenario)
 // --- faults
 // ---------------------------------------------------------------------------------------
 
-MRC_DECL void Simulation::plan_faults() {
+void Simulation::plan_faults() {
   faults_ = scenario_.faults;
   if (scenario_.random_faults)
     faults_.add(sim::random_faults(*fabric_, *scenario_.random_faults, seeds_[3]));
@@ -56,7 +56,7 @@ MRC_DECL void Simulation::plan_faults() {
 }
 
 /// Draws cables between switches, as many as the scenario's fraction of all of them.
-MRC_DECL FaultSchedule Simulation::draw_bad_cables() const {
+FaultSchedule Simulation::draw_bad_cables() const {
   FaultSchedule schedule;
   const BadCables& bad = scenario_.bad_cables;
   if (bad.share <= 0) return schedule;
@@ -78,7 +78,7 @@ MRC_DECL FaultSchedule Simulation::draw_bad_cables() const {
 // --- traffic
 // --------------------------------------------------------------------------------------
 
-MRC_DECL void Simulation::plan_traffic() {
+void Simulation::plan_traffic() {
   if (scenario_.traffic.empty()) throw Error(Errc::invalid_argument, "scenario: no traffic");
   shared_ = std::make_unique<SharedCluster>(*cluster_);
   open_ = scenario_.traffic.size();
@@ -95,7 +95,7 @@ MRC_DECL void Simulation::plan_traffic() {
   }
 }
 
-MRC_DECL void Simulation::start(std::size_t pattern) {
+void Simulation::start(std::size_t pattern) {
   traffic_[pattern]->start(network_, *views_[pattern], log_);
 }
 

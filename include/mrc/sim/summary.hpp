@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/sim/simulation.hpp"
 #include "mrc/sim/traffic/measures.hpp"
 
@@ -119,7 +118,3 @@ struct Summary {
 [[nodiscard]] Summary summarize(const Simulation& simulation);
 
 }  // namespace mrc::inline v0_1::sim
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/sim/summary.inl"
-#endif

@@ -77,7 +77,7 @@ inline void summarize_flows(const Simulation& simulation, Summary& s) {
 
 }  // namespace detail
 
-MRC_DECL Summary summarize(const Simulation& simulation) {
+Summary summarize(const Simulation& simulation) {
   Summary s;
   const Network& network = simulation.network();
   s.end = network.now();

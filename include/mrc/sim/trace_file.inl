@@ -10,8 +10,8 @@
 
 namespace mrc::inline v0_1::sim {
 
-MRC_DECL TraceEntry TraceFile::entry(unsigned line, const Fields& fields,
-                                     const std::vector<std::uint32_t>& entry_of_line) const {
+TraceEntry TraceFile::entry(unsigned line, const Fields& fields,
+                            const std::vector<std::uint32_t>& entry_of_line) const {
   if (fields.size() < 4 || fields.size() > 5)
     fail(line, "has " + std::to_string(fields.size()) +
                    " fields, must have time_us,from,to,bytes and may have depends_on");
@@ -34,7 +34,7 @@ MRC_DECL TraceEntry TraceFile::entry(unsigned line, const Fields& fields,
   return e;
 }
 
-MRC_DECL TraceFile TraceFile::parse(std::string name, std::string_view text) {
+TraceFile TraceFile::parse(std::string name, std::string_view text) {
   TraceFile file;
   file.name = std::move(name);
   std::vector<std::uint32_t> entry_of_line{TraceEntry::kNone};  // lines count from 1
@@ -55,7 +55,7 @@ MRC_DECL TraceFile TraceFile::parse(std::string name, std::string_view text) {
   return file;
 }
 
-MRC_DECL TraceFile TraceFile::read(const std::string& path) {
+TraceFile TraceFile::read(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   std::string text;
   std::array<char, 65536> part;

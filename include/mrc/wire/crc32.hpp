@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <span>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 
 /// The CRC-32 of Ethernet, the polynomial of the iCRC (mrc-1.0 §1.12): 0xEDB88320 reflected, start
@@ -32,7 +31,3 @@ struct Crc32Kernel {
 [[nodiscard]] std::span<const Crc32Kernel> crc32_kernels() noexcept;
 
 }  // namespace mrc::inline v0_1::wire
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/wire/crc32.inl"
-#endif

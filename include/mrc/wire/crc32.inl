@@ -31,7 +31,7 @@ inline constexpr CrcTables kCrcTables = make_crc_tables();
 
 }  // namespace detail
 
-MRC_DECL std::uint32_t crc32_portable(std::uint32_t crc, Bytes bytes) noexcept {
+std::uint32_t crc32_portable(std::uint32_t crc, Bytes bytes) noexcept {
   const auto& t = detail::kCrcTables;
   const std::uint8_t* p = bytes.data();
   std::size_t left = bytes.size();
@@ -47,7 +47,7 @@ MRC_DECL std::uint32_t crc32_portable(std::uint32_t crc, Bytes bytes) noexcept {
   return ~crc;
 }
 
-MRC_DECL std::span<const Crc32Kernel> crc32_kernels() noexcept {
+std::span<const Crc32Kernel> crc32_kernels() noexcept {
 #if defined(__x86_64__)
   static const std::array<Crc32Kernel, 4> kernels = [] {
     __builtin_cpu_init();  // callers may run before main()
@@ -84,7 +84,7 @@ inline std::uint32_t crc32_first(std::uint32_t crc, Bytes bytes) noexcept {
 
 }  // namespace detail
 
-MRC_DECL std::uint32_t crc32(std::uint32_t crc, Bytes bytes) noexcept {
+std::uint32_t crc32(std::uint32_t crc, Bytes bytes) noexcept {
   return detail::crc32_in_use.load(std::memory_order_relaxed)(crc, bytes);
 }
 

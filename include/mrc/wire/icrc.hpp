@@ -134,7 +134,3 @@ inline void store_icrc(std::uint8_t* at, std::uint32_t icrc) noexcept {
 }
 
 }  // namespace mrc::inline v0_1::wire
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/wire/icrc.inl"
-#endif

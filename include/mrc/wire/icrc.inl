@@ -20,7 +20,7 @@ inline void mask(Ipv4& ip) noexcept {
 
 }  // namespace detail
 
-MRC_DECL IcrcPrefix IcrcPrefix::of_packet(Bytes ip, const Udp& udp) noexcept {
+IcrcPrefix IcrcPrefix::of_packet(Bytes ip, const Udp& udp) noexcept {
   assert(ip.size() >= sizeof(Ipv4) && ip.size() <= kMaxIpHeader);
   IcrcPrefix prefix;
   prefix.image.fill(0xFF);
@@ -37,8 +37,8 @@ MRC_DECL IcrcPrefix IcrcPrefix::of_packet(Bytes ip, const Udp& udp) noexcept {
   return prefix;
 }
 
-MRC_DECL IcrcPrefix IcrcPrefix::make(const IpAddress& source, const IpAddress& destination,
-                                     std::uint16_t udp_destination_port) noexcept {
+IcrcPrefix IcrcPrefix::make(const IpAddress& source, const IpAddress& destination,
+                            std::uint16_t udp_destination_port) noexcept {
   Udp udp;
   udp.destination_port = udp_destination_port;
   if (is_mapped_ipv4(destination)) {

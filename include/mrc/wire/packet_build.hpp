@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <span>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/wire/burst.hpp"
 #include "mrc/wire/ip.hpp"
@@ -54,7 +53,3 @@ struct Envelope {
                                        std::uint32_t check_seed = 0) noexcept;
 
 }  // namespace mrc::inline v0_1::wire
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/wire/packet_build.inl"
-#endif

@@ -63,8 +63,8 @@ template <class H>
 
 }  // namespace detail
 
-MRC_DECL std::size_t build_envelope(MutableBytes out, const Envelope& e,
-                                    std::size_t transport_length) noexcept {
+std::size_t build_envelope(MutableBytes out, const Envelope& e,
+                           std::size_t transport_length) noexcept {
   const std::size_t size = e.size();
   const bool v4 = e.is_ipv4();
   if (out.size() < size || transport_length > 0xFFFF || size + transport_length > 0xFFFF) return 0;
@@ -80,9 +80,9 @@ MRC_DECL std::size_t build_envelope(MutableBytes out, const Envelope& e,
   return static_cast<std::size_t>(at - out.data());
 }
 
-MRC_DECL std::size_t build_packet(MutableBytes out, const Envelope& e, Bytes header,
-                                  std::span<const TxSge> payload, unsigned pad,
-                                  std::uint32_t check_seed) noexcept {
+std::size_t build_packet(MutableBytes out, const Envelope& e, Bytes header,
+                         std::span<const TxSge> payload, unsigned pad,
+                         std::uint32_t check_seed) noexcept {
   if (header.size() < sizeof(Bth) || pad > kMaxPad) return 0;
   std::size_t length = header.size() + pad;
   for (const TxSge& sge : payload) length += sge.length;

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/wire/overhead.hpp"
 
@@ -79,7 +78,3 @@ struct PacketLayout {
 [[nodiscard]] PacketError locate(Bytes l3, PacketLayout& out) noexcept;
 
 }  // namespace mrc::inline v0_1::wire
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/wire/packet_layout.inl"
-#endif

@@ -72,7 +72,7 @@ namespace detail {
 
 }  // namespace detail
 
-MRC_DECL PacketError locate(Bytes l3, PacketLayout& out) noexcept {
+PacketError locate(Bytes l3, PacketLayout& out) noexcept {
   out = {};
   if (l3.empty()) return PacketError::too_short;
   switch (l3[0] >> 4) {

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/wire/dscp.hpp"
 #include "mrc/wire/entropy.hpp"
@@ -62,7 +61,3 @@ struct ParsedPacket {
                                        ParsedPacket& out) noexcept;
 
 }  // namespace mrc::inline v0_1::wire
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/wire/packet_parse.inl"
-#endif

@@ -56,8 +56,7 @@ inline constexpr std::size_t kMinUdpLength = sizeof(Udp) + sizeof(Bth) + kIcrcSi
 
 }  // namespace detail
 
-MRC_DECL PacketError parse_packet(Bytes l3, const ParseOptions& options,
-                                  ParsedPacket& out) noexcept {
+PacketError parse_packet(Bytes l3, const ParseOptions& options, ParsedPacket& out) noexcept {
   out = {};
   PacketLayout at;
   if (const PacketError e = locate(l3, at); e != PacketError::none) return e;

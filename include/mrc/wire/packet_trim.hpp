@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/wire/bth.hpp"
 #include "mrc/wire/data_headers.hpp"
@@ -26,7 +25,3 @@ inline constexpr std::size_t kTrimKeepMin = sizeof(Udp) + sizeof(Bth);
                                       std::uint8_t dscp) noexcept;
 
 }  // namespace mrc::inline v0_1::wire
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/wire/packet_trim.inl"
-#endif

@@ -8,8 +8,7 @@
 
 namespace mrc::inline v0_1::wire {
 
-MRC_DECL std::size_t trim_packet(MutableBytes packet, std::size_t keep,
-                                 std::uint8_t dscp) noexcept {
+std::size_t trim_packet(MutableBytes packet, std::size_t keep, std::uint8_t dscp) noexcept {
   PacketLayout at;
   if (locate(packet, at) != PacketError::none) return 0;
   const std::size_t kept = std::min(std::max(keep, kTrimKeepMin), at.end - at.udp);

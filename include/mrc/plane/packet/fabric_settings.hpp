@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "mrc/api/device_config.hpp"
-#include "mrc/core/linkage.hpp"
 #include "mrc/fabric/description.hpp"
 #include "mrc/fabric/routes.hpp"
 #include "mrc/path/path_entry.hpp"
@@ -48,7 +47,3 @@ struct FabricSpecs {
                                                    unsigned ecmp_paths);
 
 }  // namespace mrc::inline v0_1::detail
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/packet/fabric_settings.inl"
-#endif

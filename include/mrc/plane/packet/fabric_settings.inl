@@ -10,7 +10,7 @@
 
 namespace mrc::inline v0_1::detail {
 
-MRC_SETUP fabric::Description read_fabric(const Config& config) {
+fabric::Description read_fabric(const Config& config) {
   fabric::Description fabric;
   naming_variables(config, {"fabric"}, [&] {
     try {
@@ -22,7 +22,7 @@ MRC_SETUP fabric::Description read_fabric(const Config& config) {
   return fabric;
 }
 
-MRC_SETUP Config in_force(Config config, const fabric::Description& fabric) {
+Config in_force(Config config, const fabric::Description& fabric) {
   const Config defaults;
   const auto take = [&](auto Config::*option, auto value) {
     if (config.*option == defaults.*option) config.*option = value;
@@ -42,8 +42,7 @@ MRC_SETUP Config in_force(Config config, const fabric::Description& fabric) {
   return config;
 }
 
-MRC_SETUP FabricSpecs specs_of(const std::vector<fabric::Path>& paths, bool routed,
-                               unsigned planes) {
+FabricSpecs specs_of(const std::vector<fabric::Path>& paths, bool routed, unsigned planes) {
   FabricSpecs out;
   for (const fabric::Path& path : paths)
     if (!path.denied) out.specs.push_back({path.ev, path.plane, path.uplink});
@@ -57,7 +56,7 @@ MRC_SETUP FabricSpecs specs_of(const std::vector<fabric::Path>& paths, bool rout
   return out;
 }
 
-MRC_SETUP std::vector<port::PacketRoute> routes_of(const std::vector<fabric::Path>& paths) {
+std::vector<port::PacketRoute> routes_of(const std::vector<fabric::Path>& paths) {
   std::vector<port::PacketRoute> routes;
   for (const fabric::Path& path : paths)
     if (path.route.destination != path::Ipv6{})
@@ -65,9 +64,8 @@ MRC_SETUP std::vector<port::PacketRoute> routes_of(const std::vector<fabric::Pat
   return routes;
 }
 
-MRC_SETUP std::vector<port::PortPath> paths_of(const fabric::Description& fabric,
-                                               const fabric::Host& self, Plane plane,
-                                               unsigned ecmp_paths) {
+std::vector<port::PortPath> paths_of(const fabric::Description& fabric, const fabric::Host& self,
+                                     Plane plane, unsigned ecmp_paths) {
   std::vector<port::PortPath> paths;
   if (fabric.forwarding == fabric::Forwarding::ecmp) {
     for (const fabric::Path& path : fabric::plane_paths(fabric, plane, self, self, ecmp_paths))

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/net/socket.hpp"
 
 namespace mrc::inline v0_1::port {
@@ -17,7 +16,3 @@ namespace mrc::inline v0_1::port {
 void attach_slot_filter(const Socket& socket, std::uint8_t slot, std::uint16_t udp_port);
 
 }  // namespace mrc::inline v0_1::port
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/packet/packet_filter.inl"
-#endif

@@ -67,7 +67,7 @@ class SlotFilter final : public FilterProgram {
 
 }  // namespace detail
 
-MRC_DECL void attach_slot_filter(const Socket& socket, std::uint8_t slot, std::uint16_t udp_port) {
+void attach_slot_filter(const Socket& socket, std::uint8_t slot, std::uint16_t udp_port) {
   detail::SlotFilter(slot, udp_port).attach(socket);
 }
 

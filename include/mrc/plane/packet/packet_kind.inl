@@ -314,12 +314,7 @@ class PacketKind final : public PlaneKind {
 
   [[nodiscard]] static std::unique_ptr<port::FrameChannel> open_frames(
       const port::VerbsFramesOptions& options, const Config& config) {
-#ifndef MRC_SEPARATE_COMPILATION
     if (const auto open = port::verbs_frames.load()) return open(options);
-#elif __has_include(<infiniband/verbs.h>)
-    return port::open_verbs_frames(options);
-#endif
-    (void)options;
     throw no_verbs_planes(config);
   }
 
@@ -346,7 +341,7 @@ class PacketKind final : public PlaneKind {
   std::optional<ProbeResponder> responder_;
 };
 
-MRC_SETUP std::unique_ptr<PlaneKind> make_packet_kind(const Config& config) {
+std::unique_ptr<PlaneKind> make_packet_kind(const Config& config) {
   return std::make_unique<PacketKind>(config);
 }
 

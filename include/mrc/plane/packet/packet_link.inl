@@ -30,7 +30,7 @@ namespace detail {
 
 }  // namespace detail
 
-MRC_DECL void PacketPort::note_surroundings() {
+void PacketPort::note_surroundings() {
   if (std::string note = frames_->note(); !note.empty()) notes_.push_back(std::move(note));
   if (index_ == 0) {
     notes_.push_back("there is no interface " + options_.interface +
@@ -50,7 +50,7 @@ MRC_DECL void PacketPort::note_surroundings() {
         options_.interface + ".forwarding=0` stops that");
 }
 
-MRC_SETUP std::string PacketPort::interface_name() noexcept try {
+std::string PacketPort::interface_name() noexcept try {
   if (interface_.index == 0) return options_.interface;
   if (refresh(ask_, interface_)) return interface_.name;
   const Interface found = find_interface(ask_, {options_.local, options_.interface});
@@ -59,7 +59,7 @@ MRC_SETUP std::string PacketPort::interface_name() noexcept try {
   return options_.interface;
 }
 
-MRC_DECL bool PacketPort::attach_interface() noexcept {
+bool PacketPort::attach_interface() noexcept {
   const std::string name = interface_name();
   const auto now = look_up_interface(ask_, name);
   interface_up_ = now.index != 0 && now.up;
@@ -79,7 +79,7 @@ MRC_DECL bool PacketPort::attach_interface() noexcept {
   return bound;
 }
 
-MRC_DECL void PacketPort::check_link(Time now) noexcept {
+void PacketPort::check_link(Time now) noexcept {
   if (now < next_link_check_) return;
   const Uncancelled checking;
   next_link_check_ = now + kLinkCheck;
@@ -98,7 +98,7 @@ MRC_DECL void PacketPort::check_link(Time now) noexcept {
     if (peer.known && !options_.next_hop) (void)refresh_next_hop(peer);
 }
 
-MRC_DECL int PacketPort::refresh_next_hop(PacketPeer& peer) noexcept {
+int PacketPort::refresh_next_hop(PacketPeer& peer) noexcept {
   const auto gateway = find_gateway(index_, peer.target);
   if (!gateway) return errno;
   peer.gateway = *gateway;
@@ -114,7 +114,7 @@ MRC_DECL int PacketPort::refresh_next_hop(PacketPeer& peer) noexcept {
   return 0;
 }
 
-MRC_DECL void PacketPort::find_next_hop(PacketPeer& peer) noexcept {
+void PacketPort::find_next_hop(PacketPeer& peer) noexcept {
   if (options_.next_hop) {
     peer.next_hop = *options_.next_hop;
     peer.resolved = true;
@@ -124,7 +124,7 @@ MRC_DECL void PacketPort::find_next_hop(PacketPeer& peer) noexcept {
 }
 
 /// Reads only what the constructor has set, and known_: other threads may be using the port.
-MRC_DECL std::string PacketPort::await_route(const PeerRoute& to, Duration patience) const {
+std::string PacketPort::await_route(const PeerRoute& to, Duration patience) const {
   const Route& route = to.as<Route>();
   std::uint32_t index = std::atomic_ref(known_).load();
   std::string interface = options_.interface;

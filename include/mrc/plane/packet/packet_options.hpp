@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/plane/port_options.hpp"
@@ -57,7 +56,3 @@ struct PacketPortOptions : PortOptions {
 };
 
 }  // namespace mrc::inline v0_1::port
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/packet/packet_options.inl"
-#endif

@@ -8,7 +8,7 @@
 
 namespace mrc::inline v0_1::port {
 
-MRC_SETUP void PacketPortOptions::check() const {
+void PacketPortOptions::check() const {
   constexpr const char* kKind = "packet port";
   PortOptions::check(kKind);
   const auto wrong = [&](const std::string& what) {

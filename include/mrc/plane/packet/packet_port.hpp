@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/net/netlink.hpp"
@@ -180,8 +179,3 @@ class PacketPort final : public CopyingPort {
 };
 
 }  // namespace mrc::inline v0_1::port
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/packet/packet_link.inl"
-#include "mrc/plane/packet/packet_port.inl"
-#endif

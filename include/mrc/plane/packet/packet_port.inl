@@ -21,10 +21,10 @@
 
 namespace mrc::inline v0_1::port {
 
-MRC_DECL PacketPort::PacketPort(const PacketPortOptions& options)
+PacketPort::PacketPort(const PacketPortOptions& options)
     : PacketPort((options.check(), options), std::make_unique<SocketFrames>(options)) {}
 
-MRC_DECL PacketPort::PacketPort(PacketPortOptions options, std::unique_ptr<FrameChannel> frames)
+PacketPort::PacketPort(PacketPortOptions options, std::unique_ptr<FrameChannel> frames)
     : CopyingPort(options.fault_seed, options.fault_slots),
       options_((options.check(), std::move(options))),
       frames_(std::move(frames)),
@@ -55,9 +55,9 @@ MRC_DECL PacketPort::PacketPort(PacketPortOptions options, std::unique_ptr<Frame
   receiver_ = std::make_unique<PacketReceiver>(receiver);
 }
 
-MRC_DECL PacketPort::PacketPort(PacketPort&&) noexcept = default;
-MRC_DECL PacketPort& PacketPort::operator=(PacketPort&&) noexcept = default;
-MRC_DECL PacketPort::~PacketPort() = default;
+PacketPort::PacketPort(PacketPort&&) noexcept = default;
+PacketPort& PacketPort::operator=(PacketPort&&) noexcept = default;
+PacketPort::~PacketPort() = default;
 
 /// Counts the packets of one transmit() call on their way through the transmitter.
 struct PacketPort::Batch {
@@ -115,8 +115,8 @@ struct PacketPort::Batch {
   }
 };
 
-MRC_DECL std::uint32_t PacketPort::transmit(Time now, const wire::TxBurst& burst,
-                                            std::span<const wire::TxGroup> groups) noexcept {
+std::uint32_t PacketPort::transmit(Time now, const wire::TxBurst& burst,
+                                   std::span<const wire::TxGroup> groups) noexcept {
   check_link(now);
   std::uint32_t total = 0;
   for (const wire::TxGroup& group : groups) total += group.count;
@@ -128,12 +128,12 @@ MRC_DECL std::uint32_t PacketPort::transmit(Time now, const wire::TxBurst& burst
   return batch.flush() ? total : batch.give_up(total);
 }
 
-MRC_DECL void PacketPort::receive(Time now, RxBurst& rx) noexcept {
+void PacketPort::receive(Time now, RxBurst& rx) noexcept {
   check_link(now);
   receiver_->receive(*frames_, own_, now, faults_, rx, stats_);
 }
 
-MRC_DECL std::uint64_t PacketPort::add_peer(PeerId id, const Route& route) {
+std::uint64_t PacketPort::add_peer(PeerId id, const Route& route) {
   const PeerAddress& address = route.address;
   if (is_v4(address.ip) || is_unspecified(address.ip))
     throw Error(Errc::unreachable,
@@ -150,38 +150,38 @@ MRC_DECL std::uint64_t PacketPort::add_peer(PeerId id, const Route& route) {
   return source_tag(address.ip);
 }
 
-MRC_DECL void PacketPort::remove_peer(PeerId id) noexcept {
+void PacketPort::remove_peer(PeerId id) noexcept {
   peers_.remove(id);
 }
 
-MRC_DECL Time PacketPort::next_release() const noexcept {
+Time PacketPort::next_release() const noexcept {
   return receiver_->leftover() ? Time::min()
                                : std::min(faults_.next_release(), frames_->next_look());
 }
 
-MRC_DECL std::uint32_t PacketPort::receive_fill() const noexcept {
+std::uint32_t PacketPort::receive_fill() const noexcept {
   return frames_->backlogged() ? frames_->fill() : 0;
 }
 
-MRC_DECL PortStats PacketPort::stats() const noexcept {
+PortStats PacketPort::stats() const noexcept {
   PortStats stats = stats_;
   stats.rx_overrun = frames_->overrun();
   return stats;
 }
 
-MRC_DECL PacketPeer* PacketPort::find_peer(const wire::TxPacket& packet) noexcept {
+PacketPeer* PacketPort::find_peer(const wire::TxPacket& packet) noexcept {
   PacketPeer* peer = peers_.find(packet.peer);
   if (peer == nullptr || !peer->resolved) return nullptr;
   return peer->routes.empty() || packet.port_path < peer->routes.size() ? peer : nullptr;
 }
 
-MRC_DECL std::uint32_t PacketPort::refuse(std::uint32_t count) noexcept {
+std::uint32_t PacketPort::refuse(std::uint32_t count) noexcept {
   if (faults_.down()) faults_.count_refused(count);
   stats_.tx_errors += count;
   return 0;
 }
 
-MRC_DECL std::uint32_t PacketPort::headers() const noexcept {
+std::uint32_t PacketPort::headers() const noexcept {
   return static_cast<std::uint32_t>(wire::envelope_size(false, options_.encapsulation));
 }
 

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <span>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/plane/fault.hpp"
@@ -61,7 +60,3 @@ class PacketReceiver {
 };
 
 }  // namespace mrc::inline v0_1::port
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/packet/packet_receive.inl"
-#endif

@@ -17,14 +17,13 @@ struct PacketReceiver::Sink {
   void deliver(const RawPacket& packet) noexcept { check.pass(packet, rx, stats); }
 };
 
-MRC_DECL PacketReceiver::PacketReceiver(const PacketReceiverOptions& options)
+PacketReceiver::PacketReceiver(const PacketReceiverOptions& options)
     : options_(options), check_(options.local, options.icrc) {
   options_.parse.check_icrc = false;  // done after fault injection
 }
 
-MRC_DECL void PacketReceiver::receive(FrameChannel& channel, const wire::MacAddress& own, Time now,
-                                      FaultInjector& faults, RxBurst& rx,
-                                      PortStats& stats) noexcept {
+void PacketReceiver::receive(FrameChannel& channel, const wire::MacAddress& own, Time now,
+                             FaultInjector& faults, RxBurst& rx, PortStats& stats) noexcept {
   Sink sink{check_, rx, stats};
   if (faults.active()) [[unlikely]]
     faults.release(now, sink);
@@ -44,8 +43,8 @@ MRC_DECL void PacketReceiver::receive(FrameChannel& channel, const wire::MacAddr
   }
 }
 
-MRC_DECL bool PacketReceiver::take_apart(MutableBytes frame, const wire::MacAddress& own,
-                                         RawPacket& packet, PortStats& stats) noexcept {
+bool PacketReceiver::take_apart(MutableBytes frame, const wire::MacAddress& own, RawPacket& packet,
+                                PortStats& stats) noexcept {
   if (frame.size() < wire::kEthernetHeader) {
     ++stats.rx_malformed;
     return false;

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/net/socket.hpp"
 
@@ -76,7 +75,3 @@ class PacketRing {
 };
 
 }  // namespace mrc::inline v0_1::port
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/packet/packet_ring.inl"
-#endif

@@ -16,12 +16,11 @@
 
 namespace mrc::inline v0_1::port {
 
-MRC_SETUP PacketRing::~PacketRing() {
+PacketRing::~PacketRing() {
   if (memory_ != nullptr) ::munmap(memory_, std::size_t{blocks_} * kBlock);
 }
 
-MRC_SETUP std::string PacketRing::open(const Socket& socket, std::uint32_t mtu,
-                                       std::uint64_t bytes) {
+std::string PacketRing::open(const Socket& socket, std::uint32_t mtu, std::uint64_t bytes) {
   const auto failed = [&](const char* step) {
     const int error = errno;
     const tpacket_req none{};
@@ -55,7 +54,7 @@ MRC_SETUP std::string PacketRing::open(const Socket& socket, std::uint32_t mtu,
   return {};
 }
 
-MRC_DECL std::uint32_t* PacketRing::status(std::uint32_t n) const noexcept {
+std::uint32_t* PacketRing::status(std::uint32_t n) const noexcept {
   std::uint32_t index = next_ + n;
   if (index >= slots_) index -= slots_;
   std::uint8_t* slot =
@@ -63,7 +62,7 @@ MRC_DECL std::uint32_t* PacketRing::status(std::uint32_t n) const noexcept {
   return &reinterpret_cast<tpacket2_hdr*>(slot)->tp_status;
 }
 
-MRC_DECL bool PacketRing::receive(std::size_t most, std::vector<MutableBytes>& frames) noexcept {
+bool PacketRing::receive(std::size_t most, std::vector<MutableBytes>& frames) noexcept {
   for (; held_ != 0; --held_)
     std::atomic_ref(*status(slots_ - held_)).store(TP_STATUS_KERNEL, std::memory_order_release);
   bool whole = true;
@@ -84,7 +83,7 @@ MRC_DECL bool PacketRing::receive(std::size_t most, std::vector<MutableBytes>& f
   return frames.size() == most || !whole;
 }
 
-MRC_DECL MutableBytes PacketRing::read_long() noexcept {
+MutableBytes PacketRing::read_long() noexcept {
   const auto read = [&] {
     return uncancelled::recv(fd_, long_frame_.data(), long_frame_.size(), MSG_DONTWAIT | MSG_TRUNC);
   };
@@ -95,7 +94,7 @@ MRC_DECL MutableBytes PacketRing::read_long() noexcept {
 }
 
 /// Filled slots follow each other, the oldest first.
-MRC_DECL std::uint32_t PacketRing::fill() const noexcept {
+std::uint32_t PacketRing::fill() const noexcept {
   std::uint32_t least = 0, most = slots_ - held_;
   while (least < most) {
     const std::uint32_t n = (least + most) / 2;

@@ -5,7 +5,6 @@
 #include <optional>
 #include <string>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/unique_fd.hpp"
 
 /// Which process of a host has which slot of its packet ports, and which one answers probes: locks
@@ -33,7 +32,3 @@ struct PacketSlotClaim {
                                                 std::optional<std::uint8_t> wanted = std::nullopt);
 
 }  // namespace mrc::inline v0_1::port
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/packet/packet_slot.inl"
-#endif

@@ -71,7 +71,7 @@ namespace detail {
 
 }  // namespace detail
 
-MRC_SETUP UniqueFd claim_lock(const std::string& folder, const std::string& name, unsigned number) {
+UniqueFd claim_lock(const std::string& folder, const std::string& name, unsigned number) {
   UniqueFd file = detail::open_locks(folder, detail::network_name() + "." + name);
   struct flock lock {};
   lock.l_type = F_WRLCK;
@@ -84,8 +84,7 @@ MRC_SETUP UniqueFd claim_lock(const std::string& folder, const std::string& name
   return {};
 }
 
-MRC_SETUP PacketSlotClaim claim_packet_slot(const std::string& folder,
-                                            std::optional<std::uint8_t> wanted) {
+PacketSlotClaim claim_packet_slot(const std::string& folder, std::optional<std::uint8_t> wanted) {
   const unsigned first = wanted.value_or(0), last = wanted.value_or(kSlots - 1);
   for (unsigned slot = first; slot <= last; ++slot) {
     UniqueFd lock = claim_lock(folder, "slots", slot);

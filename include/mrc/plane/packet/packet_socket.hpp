@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/net/socket.hpp"
 #include "mrc/wire/ip.hpp"
@@ -43,7 +42,3 @@ struct InterfaceState {
                                  std::vector<std::string>& notes);
 
 }  // namespace mrc::inline v0_1::port
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/packet/packet_socket.inl"
-#endif

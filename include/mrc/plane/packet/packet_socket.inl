@@ -22,7 +22,7 @@
 
 namespace mrc::inline v0_1::port {
 
-MRC_DECL Socket open_packet_socket() {
+Socket open_packet_socket() {
   Socket socket(::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (socket.open()) return socket;
   if (errno == EPERM || errno == EACCES)
@@ -32,8 +32,8 @@ MRC_DECL Socket open_packet_socket() {
   throw_errno("cannot open a packet socket");
 }
 
-MRC_DECL bool bind_packet_socket(const Socket& socket, std::uint32_t index,
-                                 std::uint16_t protocol) noexcept {
+bool bind_packet_socket(const Socket& socket, std::uint32_t index,
+                        std::uint16_t protocol) noexcept {
   sockaddr_ll address{};
   address.sll_family = AF_PACKET;
   address.sll_protocol = htons(protocol);
@@ -41,7 +41,7 @@ MRC_DECL bool bind_packet_socket(const Socket& socket, std::uint32_t index,
   return ::bind(socket.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
 }
 
-MRC_DECL InterfaceState look_up_interface(const Socket& socket, const std::string& name) noexcept {
+InterfaceState look_up_interface(const Socket& socket, const std::string& name) noexcept {
   InterfaceState state;
   ifreq request;
   if (!detail::ask_interface(socket, name, SIOCGIFINDEX, request)) return state;
@@ -56,15 +56,15 @@ MRC_DECL InterfaceState look_up_interface(const Socket& socket, const std::strin
   return state;
 }
 
-MRC_DECL bool forwards_ipv6(const std::string& interface) {
+bool forwards_ipv6(const std::string& interface) {
   char value = '0';
   const Socket file(::open(("/proc/sys/net/ipv6/conf/" + interface + "/forwarding").c_str(),
                            O_RDONLY | O_CLOEXEC));
   return file.open() && ::read(file.fd(), &value, 1) == 1 && value != '0';
 }
 
-MRC_DECL Socket silence_udp(const IpAddress& local, std::uint16_t udp_port,
-                            std::vector<std::string>& notes) {
+Socket silence_udp(const IpAddress& local, std::uint16_t udp_port,
+                   std::vector<std::string>& notes) {
   Socket socket(::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
   const sock_fprog program{1, &nothing};

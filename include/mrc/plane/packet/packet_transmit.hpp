@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/plane/packet/frame_channel.hpp"
 #include "mrc/plane/packet/packet_options.hpp"
@@ -85,7 +84,3 @@ class PacketTransmitter {
 };
 
 }  // namespace mrc::inline v0_1::port
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/packet/packet_transmit.inl"
-#endif

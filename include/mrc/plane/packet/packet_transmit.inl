@@ -7,9 +7,9 @@
 
 namespace mrc::inline v0_1::port {
 
-MRC_DECL void PacketTransmitter::add(const wire::TxBurst& burst, const wire::TxPacket& packet,
-                                     PacketPeer& peer, const PacketRoute* route,
-                                     const MacAddress& own) noexcept {
+void PacketTransmitter::add(const wire::TxBurst& burst, const wire::TxPacket& packet,
+                            PacketPeer& peer, const PacketRoute* route,
+                            const MacAddress& own) noexcept {
   Head& head = heads_[count_];
   const std::size_t in_front = put_envelope(head, packet, peer, route, own);
   std::memcpy(head.data() + in_front, packet.header.data(), packet.header_length);
@@ -29,7 +29,7 @@ MRC_DECL void PacketTransmitter::add(const wire::TxBurst& burst, const wire::TxP
   lengths_[count_++] = packet.transport_length();
 }
 
-MRC_DECL std::size_t PacketTransmitter::flush(FrameChannel& channel, PortStats& stats) noexcept {
+std::size_t PacketTransmitter::flush(FrameChannel& channel, PortStats& stats) noexcept {
   const std::size_t done = count_ == 0 ? 0 : channel.send({messages_.data(), count_}, stats);
   for (std::size_t i = 0; i < done; ++i) stats.tx_bytes += lengths_[i];
   stats.tx_packets += done;
@@ -37,10 +37,9 @@ MRC_DECL std::size_t PacketTransmitter::flush(FrameChannel& channel, PortStats& 
   return done;
 }
 
-MRC_DECL std::size_t PacketTransmitter::put_envelope(Head& head, const wire::TxPacket& packet,
-                                                     const PacketPeer& peer,
-                                                     const PacketRoute* route,
-                                                     const MacAddress& own) const noexcept {
+std::size_t PacketTransmitter::put_envelope(Head& head, const wire::TxPacket& packet,
+                                            const PacketPeer& peer, const PacketRoute* route,
+                                            const MacAddress& own) const noexcept {
   std::memcpy(head.data(), peer.next_hop.data(), 6);
   std::memcpy(head.data() + 6, own.data(), 6);
   head[12] = 0x86;
@@ -60,9 +59,8 @@ MRC_DECL std::size_t PacketTransmitter::put_envelope(Head& head, const wire::TxP
   return wire::kEthernetHeader + wire::build_envelope(room, e, packet.transport_length());
 }
 
-MRC_DECL std::uint32_t PacketTransmitter::icrc_of(const wire::TxBurst& burst,
-                                                  const wire::TxPacket& packet,
-                                                  PacketPeer& peer) const noexcept {
+std::uint32_t PacketTransmitter::icrc_of(const wire::TxBurst& burst, const wire::TxPacket& packet,
+                                         PacketPeer& peer) const noexcept {
   peer.prefix.patch(wire::to_wire(packet.entropy, format_).source_port,
                     static_cast<std::uint16_t>(packet.transport_length() + sizeof(wire::Udp)));
   return wire::icrc(peer.prefix, Bytes(packet.header).first(packet.header_length),

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "mrc/api/device_config.hpp"
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/token_bucket.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/core/unique_fd.hpp"
@@ -86,7 +85,3 @@ class ProbeResponder : public StrangerLimits {
 };
 
 }  // namespace mrc::inline v0_1::detail
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/packet/probe_responder.inl"
-#endif

@@ -15,8 +15,8 @@
 
 namespace mrc::inline v0_1::detail {
 
-MRC_DECL bool ProbeResponder::answer(Time now, const wire::UnconnectedRequest& probe,
-                                     port::Port& port) noexcept try {
+bool ProbeResponder::answer(Time now, const wire::UnconnectedRequest& probe,
+                            port::Port& port) noexcept try {
   Guest* guest = find_guest(probe);
   if (guest == nullptr || !claim(now)) return false;
   if (!guest->answers.take(now) || !answers_.take(now)) return false;
@@ -32,19 +32,19 @@ MRC_DECL bool ProbeResponder::answer(Time now, const wire::UnconnectedRequest& p
   return false;
 }
 
-MRC_DECL void ProbeResponder::flush(Time now, port::Port& port) noexcept {
+void ProbeResponder::flush(Time now, port::Port& port) noexcept {
   if (!burst_.empty()) (void)port.transmit(now, burst_, burst_.groups());
   burst_.clear();
 }
 
-MRC_DECL ProbeResponder::Guest* ProbeResponder::find_guest(const wire::UnconnectedRequest& probe) {
+ProbeResponder::Guest* ProbeResponder::find_guest(const wire::UnconnectedRequest& probe) {
   if (probe.plane >= d_.planes) return nullptr;
   if (guests_.empty()) list_hosts();
   const auto found = guests_[probe.plane].find(probe.source);
   return found == guests_[probe.plane].end() ? nullptr : &found->second;
 }
 
-MRC_DECL void ProbeResponder::list_hosts() {
+void ProbeResponder::list_hosts() {
   const AllowedPeers allowed(config_.peers_allowed);
   std::vector<std::unordered_map<std::uint64_t, Guest>> guests(d_.planes);
   for (const fabric::Host& host : d_.hosts)
@@ -55,7 +55,7 @@ MRC_DECL void ProbeResponder::list_hosts() {
 }
 
 /// Claims the task of answering for this host, which one process per host can have.
-MRC_DECL bool ProbeResponder::claim(Time now) {
+bool ProbeResponder::claim(Time now) {
   if (claim_.open() || now < next_claim_) return claim_.open();
   next_claim_ = now + kClaimInterval;
   claim_ =
@@ -65,8 +65,8 @@ MRC_DECL bool ProbeResponder::claim(Time now) {
 }
 
 /// The host as the port knows it; made known to the port first if it is new. Null if too many were.
-MRC_DECL ProbeResponder::UnconnectedHost* ProbeResponder::enter(Time now, const fabric::Host& host,
-                                                                Plane plane, port::Port& port) {
+ProbeResponder::UnconnectedHost* ProbeResponder::enter(Time now, const fabric::Host& host,
+                                                       Plane plane, port::Port& port) {
   std::vector<UnconnectedHost>& entries = unconnected_[plane];
   const auto known =
       std::find_if(entries.begin(), entries.end(),
@@ -93,8 +93,7 @@ MRC_DECL ProbeResponder::UnconnectedHost* ProbeResponder::enter(Time now, const 
 }
 
 /// The path with the EV of the probe, or any if the EV is not of this fabric.
-MRC_DECL const fabric::Path& ProbeResponder::way_back(const UnconnectedHost& entry,
-                                                      Ev ev) const noexcept {
+const fabric::Path& ProbeResponder::way_back(const UnconnectedHost& entry, Ev ev) const noexcept {
   if (d_.forwarding == fabric::Forwarding::srv6) ev = Ev{value(ev) & (kSecondEv - 1)};
   for (const fabric::Path& path : entry.paths)
     if (path.ev == ev) return path;

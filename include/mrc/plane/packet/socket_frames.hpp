@@ -11,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/net/socket.hpp"
 #include "mrc/plane/packet/frame_channel.hpp"
@@ -82,7 +81,3 @@ class SocketFrames final : public FrameChannel {
 };
 
 }  // namespace mrc::inline v0_1::port
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/packet/socket_frames.inl"
-#endif

@@ -17,7 +17,7 @@
 
 namespace mrc::inline v0_1::port {
 
-MRC_SETUP SocketFrames::SocketFrames(const PacketPortOptions& options)
+SocketFrames::SocketFrames(const PacketPortOptions& options)
     : receive_(open_packet_socket()), send_(open_packet_socket()), batch_(options.receive_slots) {
   mrc::detail::require({mrc::detail::SystemCall::recvmmsg, mrc::detail::SystemCall::sendmmsg});
   attach_slot_filter(receive_, options.slot, options.udp_port);
@@ -40,7 +40,7 @@ MRC_SETUP SocketFrames::SocketFrames(const PacketPortOptions& options)
   make_pool(batch_);
 }
 
-MRC_SETUP void SocketFrames::make_pool(std::size_t slots) {
+void SocketFrames::make_pool(std::size_t slots) {
   pool_ = std::make_unique_for_overwrite<std::uint8_t[]>(slots * kSlotBytes);
   vectors_.resize(slots);
   messages_.resize(slots);
@@ -51,12 +51,12 @@ MRC_SETUP void SocketFrames::make_pool(std::size_t slots) {
   }
 }
 
-MRC_SETUP bool SocketFrames::attach(const InterfaceState& interface) noexcept {
+bool SocketFrames::attach(const InterfaceState& interface) noexcept {
   return interface.index != 0 && bind_packet_socket(receive_, interface.index, ETH_P_IPV6) &&
          bind_packet_socket(send_, interface.index, 0);
 }
 
-MRC_DECL std::size_t SocketFrames::send(std::span<mmsghdr> frames, PortStats& stats) noexcept {
+std::size_t SocketFrames::send(std::span<mmsghdr> frames, PortStats& stats) noexcept {
   before_packets();
   std::size_t done = 0;
   while (done < frames.size()) {
@@ -70,7 +70,7 @@ MRC_DECL std::size_t SocketFrames::send(std::span<mmsghdr> frames, PortStats& st
   return done;
 }
 
-MRC_DECL std::span<const MutableBytes> SocketFrames::receive(std::size_t most) noexcept {
+std::span<const MutableBytes> SocketFrames::receive(std::size_t most) noexcept {
   const std::size_t wanted = std::min(most, batch_);
   frames_.clear();
   if (ring_) {
@@ -83,7 +83,7 @@ MRC_DECL std::span<const MutableBytes> SocketFrames::receive(std::size_t most) n
   return frames_;
 }
 
-MRC_DECL void SocketFrames::read(std::size_t most) noexcept {
+void SocketFrames::read(std::size_t most) noexcept {
   const auto wanted = static_cast<unsigned>(most);
   for (unsigned i = 0; i < wanted; ++i) messages_[i].msg_hdr.msg_flags = 0;
   const int n = uncancelled::recvmmsg(receive_.fd(), messages_.data(), wanted, MSG_DONTWAIT);
@@ -96,11 +96,11 @@ MRC_DECL void SocketFrames::read(std::size_t most) noexcept {
   }
 }
 
-MRC_DECL std::uint32_t SocketFrames::fill() const noexcept {
+std::uint32_t SocketFrames::fill() const noexcept {
   return ring_ ? ring_.fill() : receive_buffer_fill(receive_);
 }
 
-MRC_DECL std::uint64_t SocketFrames::overrun() const noexcept {
+std::uint64_t SocketFrames::overrun() const noexcept {
   tpacket_stats counts{};
   socklen_t size = sizeof counts;
   if (getsockopt(receive_.fd(), SOL_PACKET, PACKET_STATISTICS, &counts, &size) == 0)

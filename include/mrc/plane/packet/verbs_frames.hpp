@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/plane/packet/frame_channel.hpp"
 #include "mrc/plane/packet/verbs_name.hpp"
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include <atomic>
-#endif
 
 namespace mrc::inline v0_1::port {
 
@@ -39,10 +35,9 @@ struct VerbsFramesOptions {
 /// libibverbs.
 [[nodiscard]] std::unique_ptr<FrameChannel> open_verbs_frames(const VerbsFramesOptions& options);
 
-#ifndef MRC_SEPARATE_COMPILATION
-/// open_verbs_frames(); null in a header-only program none of whose units includes mrc/verbs.hpp.
-inline constinit std::atomic<std::unique_ptr<FrameChannel> (*)(const VerbsFramesOptions&)>
-    verbs_frames{nullptr};
-#endif
+/// The type of open_verbs_frames().
+using OpenVerbsFrames = std::unique_ptr<FrameChannel> (*)(const VerbsFramesOptions&);
+/// open_verbs_frames() if the program has planes on RDMA devices (host/modules.inl), else null.
+extern std::atomic<OpenVerbsFrames> verbs_frames;
 
 }  // namespace mrc::inline v0_1::port

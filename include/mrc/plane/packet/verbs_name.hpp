@@ -6,7 +6,6 @@
 #include <string_view>
 #include <vector>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/net/address.hpp"
 
 /// How planes on RDMA devices are named. Needs no headers of libibverbs. Set-up calls; any thread.
@@ -34,7 +33,3 @@ struct VerbsPlaneName {
     const std::string& interface, const std::string& folder = "/sys/class/infiniband");
 
 }  // namespace mrc::inline v0_1::port
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/packet/verbs_name.inl"
-#endif

@@ -13,7 +13,7 @@
 
 namespace mrc::inline v0_1::port {
 
-MRC_SETUP VerbsPlaneName parse_verbs_plane(std::string_view text) {
+VerbsPlaneName parse_verbs_plane(std::string_view text) {
   VerbsPlaneName plane;
   const auto bad = [&](const std::string& why) {
     throw Error(Errc::invalid_argument, "verbs plane \"" + std::string(text) + "\": " + why +
@@ -46,7 +46,7 @@ MRC_SETUP VerbsPlaneName parse_verbs_plane(std::string_view text) {
   return plane;
 }
 
-MRC_SETUP std::vector<VerbsPlaneName> parse_verbs_planes(std::string_view list) {
+std::vector<VerbsPlaneName> parse_verbs_planes(std::string_view list) {
   std::vector<VerbsPlaneName> planes;
   while (!list.empty()) {
     const std::string_view text = list.substr(0, list.find(','));
@@ -56,8 +56,7 @@ MRC_SETUP std::vector<VerbsPlaneName> parse_verbs_planes(std::string_view list) 
   return planes;
 }
 
-MRC_SETUP VerbsPlaneName verbs_port_of_interface(const std::string& interface,
-                                                 const std::string& folder) {
+VerbsPlaneName verbs_port_of_interface(const std::string& interface, const std::string& folder) {
   namespace fs = std::filesystem;
   std::error_code none;  // a folder that is not there, or goes away meanwhile, is empty
   for (const auto& device : fs::directory_iterator(folder, none))

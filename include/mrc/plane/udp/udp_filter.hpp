@@ -3,7 +3,6 @@
 
 #include <cstdint>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/net/socket.hpp"
 
 namespace mrc::inline v0_1::port {
@@ -19,7 +18,3 @@ namespace mrc::inline v0_1::port {
 void attach_udp_filter(const Socket& socket, std::uint32_t largest);
 
 }  // namespace mrc::inline v0_1::port
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/udp/udp_filter.inl"
-#endif

@@ -56,7 +56,7 @@ class UdpFilter final : public FilterProgram {
 
 }  // namespace detail
 
-MRC_SETUP void attach_udp_filter(const Socket& socket, std::uint32_t largest) {
+void attach_udp_filter(const Socket& socket, std::uint32_t largest) {
   detail::UdpFilter(largest).attach(socket);
 }
 

@@ -3,7 +3,6 @@
 
 #include <memory>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/plane/plane_kind.hpp"
 
 namespace mrc::inline v0_1::detail {
@@ -13,7 +12,3 @@ namespace mrc::inline v0_1::detail {
 [[nodiscard]] std::unique_ptr<PlaneKind> make_udp_kind();
 
 }  // namespace mrc::inline v0_1::detail
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/udp/udp_kind.inl"
-#endif

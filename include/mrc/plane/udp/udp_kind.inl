@@ -268,7 +268,7 @@ class UdpKind final : public PlaneKind {
   std::optional<UdpResponder> responder_;  ///< from the first lane on
 };
 
-MRC_SETUP std::unique_ptr<PlaneKind> make_udp_kind() {
+std::unique_ptr<PlaneKind> make_udp_kind() {
   return std::make_unique<UdpKind>();
 }
 

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "mrc/api/offload.hpp"
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/plane/port_options.hpp"
@@ -41,7 +40,3 @@ struct UdpPortOptions : PortOptions {
 };
 
 }  // namespace mrc::inline v0_1::port
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/udp/udp_options.inl"
-#endif

@@ -8,7 +8,7 @@
 
 namespace mrc::inline v0_1::port {
 
-MRC_SETUP void UdpPortOptions::check() const {
+void UdpPortOptions::check() const {
   constexpr const char* kKind = "UDP port";
   PortOptions::check(kKind);
   if (paths < 1 || paths > 4096) reject(kKind, "paths", paths, "1 to 4096");

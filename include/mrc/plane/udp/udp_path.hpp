@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/net/socket.hpp"
 #include "mrc/net/socket_interface.hpp"
@@ -48,7 +47,3 @@ void open_bound(const UdpPortOptions& options, const LocalAddress& local,
                 const Interface& interface, std::span<UdpPath> paths);
 
 }  // namespace mrc::inline v0_1::port
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/udp/udp_path.inl"
-#endif

@@ -20,8 +20,8 @@ namespace detail {
 /// Linux lets a process send with an IPv6 flow label only after it has leased the label. The lease
 /// is shared (other processes can have the same label), needs no privilege and ends with the
 /// socket. False on refusal, with errno set.
-[[nodiscard]] MRC_SETUP bool lease_flow_label(const Socket& socket, const IpAddress& any_unicast,
-                                              std::uint16_t label) noexcept {
+[[nodiscard]] bool lease_flow_label(const Socket& socket, const IpAddress& any_unicast,
+                                    std::uint16_t label) noexcept {
   in6_flowlabel_req request{};
   request.flr_label = htonl(label);
   request.flr_action = IPV6_FL_A_GET;
@@ -54,8 +54,7 @@ class AddressShare {
 }
 
 /// Makes the socket of a path, which is yet to be bound to its source port. Throws Error.
-[[nodiscard]] MRC_SETUP Socket make_sender(const UdpPortOptions& options,
-                                           const LocalAddress& local) {
+[[nodiscard]] Socket make_sender(const UdpPortOptions& options, const LocalAddress& local) {
   Socket socket = make_udp_socket(local);
   // Never fragment, and ignore path MTUs learnt from ICMP: MRC packets are sized by
   // configuration, and the canonical IPv4 header of the iCRC has DF set.
@@ -74,16 +73,15 @@ class AddressShare {
   return socket;
 }
 
-MRC_SETUP void bind_sender(const Socket& socket, const LocalAddress& local,
-                           std::uint32_t interface_index, std::uint16_t source_port) {
+void bind_sender(const Socket& socket, const LocalAddress& local, std::uint32_t interface_index,
+                 std::uint16_t source_port) {
   if (!try_bind(socket, SocketAddress(local.ip, source_port, interface_index)))
     throw_errno("cannot send from " + format_local(local, source_port));
 }
 
 /// Opens the socket of one path. Throws Error.
-[[nodiscard]] MRC_SETUP UdpPath open_path(const UdpPortOptions& options, const LocalAddress& local,
-                                          std::uint32_t interface_index,
-                                          std::uint16_t source_port) {
+[[nodiscard]] UdpPath open_path(const UdpPortOptions& options, const LocalAddress& local,
+                                std::uint32_t interface_index, std::uint16_t source_port) {
   UdpPath path;
   path.socket = make_sender(options, local);
   bind_sender(path.socket, local, interface_index, source_port);
@@ -93,9 +91,8 @@ MRC_SETUP void bind_sender(const Socket& socket, const LocalAddress& local,
 
 }  // namespace detail
 
-MRC_SETUP std::vector<UdpPath> open_paths(const UdpPortOptions& options, const LocalAddress& local,
-                                          std::uint32_t interface_index,
-                                          std::vector<std::string>& notes) {
+std::vector<UdpPath> open_paths(const UdpPortOptions& options, const LocalAddress& local,
+                                std::uint32_t interface_index, std::vector<std::string>& notes) {
   std::vector<UdpPath> paths;
   paths.reserve(options.paths);
   for (std::size_t i = 0; i < options.paths; ++i) {
@@ -122,9 +119,8 @@ MRC_SETUP std::vector<UdpPath> open_paths(const UdpPortOptions& options, const L
   return paths;
 }
 
-MRC_SETUP std::vector<UdpPath> open_paths(const UdpPortOptions& options, const LocalAddress& local,
-                                          std::uint32_t interface_index,
-                                          std::span<const UdpPath> like) {
+std::vector<UdpPath> open_paths(const UdpPortOptions& options, const LocalAddress& local,
+                                std::uint32_t interface_index, std::span<const UdpPath> like) {
   std::vector<UdpPath> paths;
   paths.reserve(like.size());
   for (const UdpPath& path : like) {
@@ -137,8 +133,8 @@ MRC_SETUP std::vector<UdpPath> open_paths(const UdpPortOptions& options, const L
   return paths;
 }
 
-MRC_SETUP void open_bound(const UdpPortOptions& options, const LocalAddress& local,
-                          const Interface& interface, std::span<UdpPath> paths) try {
+void open_bound(const UdpPortOptions& options, const LocalAddress& local,
+                const Interface& interface, std::span<UdpPath> paths) try {
   for (UdpPath& path : paths) {
     path.bound = detail::make_sender(options, local);
     leave_by(path.bound, is_v4(local.ip), interface);

@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/net/netlink.hpp"
@@ -283,7 +282,3 @@ class UdpPort final : public CopyingPort {
 };
 
 }  // namespace mrc::inline v0_1::port
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/udp/udp_port.inl"
-#endif

@@ -31,7 +31,7 @@
 
 namespace mrc::inline v0_1::port {
 
-MRC_SETUP UdpPort::UdpPort(UdpPortOptions options, Socket receive_socket, Socket second_socket)
+UdpPort::UdpPort(UdpPortOptions options, Socket receive_socket, Socket second_socket)
     : CopyingPort(options.fault_seed, options.fault_slots),
       options_(std::move(options)),
       local_((options_.check(), resolve(options_.local))),
@@ -43,12 +43,12 @@ MRC_SETUP UdpPort::UdpPort(UdpPortOptions options, Socket receive_socket, Socket
   open_sending();
 }
 
-MRC_DECL UdpPort::UdpPort(UdpPort&&) noexcept = default;
-MRC_DECL UdpPort& UdpPort::operator=(UdpPort&&) noexcept = default;
-MRC_DECL UdpPort::~UdpPort() = default;
+UdpPort::UdpPort(UdpPort&&) noexcept = default;
+UdpPort& UdpPort::operator=(UdpPort&&) noexcept = default;
+UdpPort::~UdpPort() = default;
 
-MRC_DECL std::uint32_t UdpPort::transmit(Time now, const wire::TxBurst& burst,
-                                         std::span<const wire::TxGroup> groups) noexcept {
+std::uint32_t UdpPort::transmit(Time now, const wire::TxBurst& burst,
+                                std::span<const wire::TxGroup> groups) noexcept {
   check_link(now);
   std::uint32_t taken = 0;
   for (const wire::TxGroup& group : groups) {
@@ -59,7 +59,7 @@ MRC_DECL std::uint32_t UdpPort::transmit(Time now, const wire::TxBurst& burst,
   return taken;
 }
 
-MRC_DECL void UdpPort::receive(Time now, RxBurst& rx) noexcept {
+void UdpPort::receive(Time now, RxBurst& rx) noexcept {
   check_link(now);
   receiver_->release(now, faults_, rx, stats_);
   // One read in a call: the next one would overwrite what the first has brought.
@@ -71,14 +71,14 @@ MRC_DECL void UdpPort::receive(Time now, RxBurst& rx) noexcept {
   }
 }
 
-MRC_DECL bool UdpPort::receive_second(Time now, RxBurst& rx) noexcept {
+bool UdpPort::receive_second(Time now, RxBurst& rx) noexcept {
   const bool any = receiver_->receive(second_, wire::kUdpPortAlternative, now, faults_, rx, stats_);
   if (any) second_quiet_ = now + kSecondStay;
   next_second_ = now < second_quiet_ ? now : now + kSecondPause;
   return any;
 }
 
-MRC_SETUP std::uint64_t UdpPort::add_peer(PeerId id, const UdpRoute& route) {
+std::uint64_t UdpPort::add_peer(PeerId id, const UdpRoute& route) {
   const PeerAddress& address = route.address;
   if (is_v4(address.ip) != is_v4(local_.ip))
     throw Error(Errc::unreachable, "peer " + format_address(address) + " and local address " +
@@ -101,36 +101,36 @@ MRC_SETUP std::uint64_t UdpPort::add_peer(PeerId id, const UdpRoute& route) {
   return source_tag(address.ip);
 }
 
-MRC_DECL Time UdpPort::next_release() const noexcept {
+Time UdpPort::next_release() const noexcept {
   return receiver_->leftover() ? Time::min() : faults_.next_release();
 }
 
-MRC_DECL std::uint32_t UdpPort::receive_fill() const noexcept {
+std::uint32_t UdpPort::receive_fill() const noexcept {
   return receiver_->backlogged() ? receive_buffer_fill(socket_) : 0;
 }
 
-MRC_DECL PortStats UdpPort::stats() const noexcept {
+PortStats UdpPort::stats() const noexcept {
   PortStats stats = stats_;
   stats.rx_overrun = kernel_drops() - first_drops_;
   return stats;
 }
 
-MRC_SETUP void UdpPort::remove_peer(PeerId id) noexcept {
+void UdpPort::remove_peer(PeerId id) noexcept {
   forget_heads(id);
   peers_.remove(id);
 }
 
-MRC_SETUP void UdpPort::forget_heads(PeerId id) noexcept {
+void UdpPort::forget_heads(PeerId id) noexcept {
   UdpPeer* peer = peers_.find(id);
   if (peer != nullptr && std::exchange(peer->heads, false))
     receiver_->forget_heads(peer->address.peer().ip);
 }
 
-MRC_DECL void UdpPort::set_inbound_fault(Ev ev, const FaultSpec& spec) {
+void UdpPort::set_inbound_fault(Ev ev, const FaultSpec& spec) {
   faults_.set_inbound(ev, spec);
 }
 
-MRC_SETUP void UdpPort::open_receiving() {
+void UdpPort::open_receiving() {
   udp_port_ = static_cast<std::uint16_t>(options_.base_port + options_.slot);
   if (!socket_.open()) socket_ = detail::open_receive_socket(local_, udp_port_);
   if (!socket_.open())
@@ -159,7 +159,7 @@ MRC_SETUP void UdpPort::open_receiving() {
   first_drops_ = kernel_drops();
 }
 
-MRC_SETUP void UdpPort::open_second() {
+void UdpPort::open_second() {
   if (!second_.open()) return;
   if (bound_port(second_) != second_port(options_.base_port, options_.slot))
     throw Error(Errc::invalid_argument,
@@ -168,13 +168,13 @@ MRC_SETUP void UdpPort::open_second() {
   equip(second_);
 }
 
-MRC_SETUP void UdpPort::equip(const Socket& socket) const {
+void UdpPort::equip(const Socket& socket) const {
   if (capabilities_.coalescing) set_option(socket, SOL_UDP, UDP_GRO, 1, "UDP_GRO");
   (void)set_buffer(socket, SO_RCVBUF, SO_RCVBUFFORCE, options_.receive_buffer);
   attach_udp_filter(socket, filter_size_);
 }
 
-MRC_SETUP void UdpPort::open_sending() {
+void UdpPort::open_sending() {
   paths_ = open_paths(options_, local_, interface_.index, notes_);
   const bool labels = std::any_of(paths_.begin(), paths_.end(),
                                   [](const UdpPath& path) { return path.flow_label != 0; });
@@ -197,7 +197,7 @@ MRC_SETUP void UdpPort::open_sending() {
   receiver_ = std::make_unique<UdpReceiver>(receiver);
 }
 
-MRC_SETUP bool UdpPort::enable(Offload wanted, int name, int value, const char* what) {
+bool UdpPort::enable(Offload wanted, int name, int value, const char* what) {
   if (wanted == Offload::off) return false;
   if (try_option(socket_, SOL_UDP, name, value)) return true;
   if (wanted == Offload::on) throw_errno(std::string("cannot set ") + what);
@@ -206,13 +206,12 @@ MRC_SETUP bool UdpPort::enable(Offload wanted, int name, int value, const char* 
   return false;
 }
 
-MRC_DECL UdpPeer* UdpPort::find_peer(PeerId id) noexcept {
+UdpPeer* UdpPort::find_peer(PeerId id) noexcept {
   UdpPeer* peer = peers_.find(id);
   return peer != nullptr && peer->address.length != 0 ? peer : nullptr;
 }
 
-MRC_DECL std::uint32_t UdpPort::transmit(const wire::TxBurst& burst,
-                                         const wire::TxGroup& group) noexcept {
+std::uint32_t UdpPort::transmit(const wire::TxBurst& burst, const wire::TxGroup& group) noexcept {
   if (!link_up()) return refuse(group.count);
   const auto packets = burst.packets(group);
   const std::size_t path = packets.front().port_path;
@@ -226,15 +225,14 @@ MRC_DECL std::uint32_t UdpPort::transmit(const wire::TxBurst& burst,
                           : send(burst, packets, joined, *peer, paths_[path]);
 }
 
-MRC_DECL std::uint32_t UdpPort::refuse(std::uint32_t count) noexcept {
+std::uint32_t UdpPort::refuse(std::uint32_t count) noexcept {
   if (faults_.down()) faults_.count_refused(count);
   stats_.tx_errors += count;
   return 0;
 }
 
-MRC_DECL std::uint32_t UdpPort::send(const wire::TxBurst& burst,
-                                     std::span<const wire::TxPacket> packets, bool joined,
-                                     UdpPeer& peer, const UdpPath& path) noexcept {
+std::uint32_t UdpPort::send(const wire::TxBurst& burst, std::span<const wire::TxPacket> packets,
+                            bool joined, UdpPeer& peer, const UdpPath& path) noexcept {
   const auto outcome = transmitter_->send(burst, packets, joined, peer, path, stats_);
   if (capabilities_.segmentation != transmitter_->gso()) [[unlikely]]
     note_gso();
@@ -254,9 +252,9 @@ MRC_DECL std::uint32_t UdpPort::send(const wire::TxBurst& burst,
   return outcome.taken + rest;
 }
 
-MRC_DECL std::uint32_t UdpPort::send_faulty(const wire::TxBurst& burst,
-                                            std::span<const wire::TxPacket> packets, bool joined,
-                                            UdpPeer& peer, const UdpPath& path) noexcept {
+std::uint32_t UdpPort::send_faulty(const wire::TxBurst& burst,
+                                   std::span<const wire::TxPacket> packets, bool joined,
+                                   UdpPeer& peer, const UdpPath& path) noexcept {
   const auto index = static_cast<std::uint16_t>(&path - paths_.data());
   std::size_t first = 0;
   for (std::size_t i = 0; i < packets.size(); ++i) {
@@ -271,13 +269,13 @@ MRC_DECL std::uint32_t UdpPort::send_faulty(const wire::TxBurst& burst,
          send(burst, packets.subspan(first), joined, peer, path);
 }
 
-MRC_SETUP std::string UdpPort::zone() const {
+std::string UdpPort::zone() const {
   std::array<char, IF_NAMESIZE> name{};
   if (is_link_local(local_.ip)) (void)if_indextoname(std::atomic_ref(zone_).load(), name.data());
   return name.data();
 }
 
-MRC_DECL void UdpPort::check_link(Time now) noexcept {
+void UdpPort::check_link(Time now) noexcept {
   if (now < next_link_check_) return;
   const Uncancelled checking;
   look_at_link();
@@ -290,12 +288,12 @@ MRC_DECL void UdpPort::check_link(Time now) noexcept {
   next_link_check_ = now + (interface_up_ ? kLinkCheckUp : kLinkCheckDown);
 }
 
-MRC_DECL void UdpPort::note_gso() noexcept {
+void UdpPort::note_gso() noexcept {
   capabilities_.segmentation = transmitter_->gso();
   capabilities_.max_burst = transmitter_->gso() ? UdpTransmitter::kMaxSegments : 1;
 }
 
-MRC_DECL std::uint64_t UdpPort::kernel_drops() const noexcept {
+std::uint64_t UdpPort::kernel_drops() const noexcept {
   std::uint64_t drops = 0;
   for (const Socket* socket : {&socket_, &second_}) {
     std::uint32_t memory[SK_MEMINFO_VARS] = {};
@@ -306,12 +304,12 @@ MRC_DECL std::uint64_t UdpPort::kernel_drops() const noexcept {
   return drops;
 }
 
-MRC_DECL void UdpPort::look_at_link() noexcept {
+void UdpPort::look_at_link() noexcept {
   interface_gone_ = !refresh(socket_, interface_);
   judge_link();
 }
 
-MRC_DECL void UdpPort::judge_link() noexcept {
+void UdpPort::judge_link() noexcept {
   interface_up_ = interface_.running;
   outgoing_mtu_ = on_link() ? interface_.mtu : routers_mtu_;
   if (!on_link()) {
@@ -328,7 +326,7 @@ MRC_DECL void UdpPort::judge_link() noexcept {
   transmitter_->set_max_packet(capabilities_.max_packet);
 }
 
-MRC_DECL void UdpPort::watch_routes() noexcept {
+void UdpPort::watch_routes() noexcept {
   const auto peers = static_cast<std::size_t>(peers_.end() - peers_.begin());
   const auto news = monitor_ != nullptr ? monitor_->read(0) : NetlinkMonitor::News{};
   passing_asked_ = 0;
@@ -346,12 +344,12 @@ MRC_DECL void UdpPort::watch_routes() noexcept {
   }
 }
 
-MRC_SETUP void UdpPort::ask_mtu() noexcept try {
+void UdpPort::ask_mtu() noexcept try {
   routers_mtu_ = outgoing_mtu(socket_, interface_, local_.ip);
 } catch (const std::exception&) {  // memory is short: it stays as it is
 }
 
-MRC_SETUP void UdpPort::ask_way(UdpPeer& peer) noexcept {
+void UdpPort::ask_way(UdpPeer& peer) noexcept {
   if (fixed()) return;
   const Way way = find_way(interface_, local_.ip, peer.address.peer().ip);
   peer.bound = way.bound && open_bound();
@@ -367,7 +365,7 @@ MRC_SETUP void UdpPort::ask_way(UdpPeer& peer) noexcept {
   }
 }
 
-MRC_SETUP void UdpPort::recall_way(UdpPeer& peer) noexcept {
+void UdpPort::recall_way(UdpPeer& peer) noexcept {
   peer.bound = false;
   if (fixed() || !on_link()) return;
   const IpAddress ip = peer.address.peer().ip;
@@ -381,14 +379,14 @@ MRC_SETUP void UdpPort::recall_way(UdpPeer& peer) noexcept {
   peer.bound = known.bound;
 }
 
-MRC_SETUP bool UdpPort::open_bound() noexcept try {
+bool UdpPort::open_bound() noexcept try {
   if (!paths_.front().bound.open()) port::open_bound(options_, local_, interface_, paths_);
   return true;
 } catch (const std::exception&) {  // too many open files, say: the route decides
   return false;
 }
 
-MRC_SETUP void UdpPort::search_interface() noexcept try {
+void UdpPort::search_interface() noexcept try {
   const Interface found = find_interface(socket_, local_);
   if (found.index == 0) return;
   if (!local_.interface.empty()) tie_to(found);
@@ -401,7 +399,7 @@ MRC_SETUP void UdpPort::search_interface() noexcept try {
 } catch (const std::exception&) {  // the address is not usable yet, or memory is short: next time
 }
 
-MRC_SETUP void UdpPort::tie_to(const Interface& interface) {
+void UdpPort::tie_to(const Interface& interface) {
   const LocalAddress local{local_.ip, interface.name};
   std::vector<UdpPath> paths = open_paths(options_, local, interface.index, paths_);
   const std::array<Socket*, 2> sockets{&socket_, &second_};
@@ -427,7 +425,7 @@ MRC_SETUP void UdpPort::tie_to(const Interface& interface) {
     }
 }
 
-MRC_DECL std::uint32_t UdpPort::room() const noexcept {
+std::uint32_t UdpPort::room() const noexcept {
   const auto headers =
       static_cast<std::uint32_t>(wire::envelope_size(is_v4(local_.ip), wire::Encapsulation::none));
   return std::min(std::max(outgoing_mtu_, 576u) - headers, UdpTransmitter::kMaxMessage);

@@ -9,7 +9,6 @@
 #include <memory>
 #include <vector>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/net/socket.hpp"
@@ -123,7 +122,3 @@ class UdpReceiver {
 };
 
 }  // namespace mrc::inline v0_1::port
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/udp/udp_receive.inl"
-#endif

@@ -39,7 +39,7 @@ struct UdpReceiver::Sink {
   void deliver(const RawPacket& packet) noexcept { receiver.check_.pass(packet, rx, stats); }
 };
 
-MRC_DECL UdpReceiver::UdpReceiver(const UdpReceiverOptions& options)
+UdpReceiver::UdpReceiver(const UdpReceiverOptions& options)
     : options_(options),
       v4_(is_v4(options.local)),
       pool_(std::make_unique_for_overwrite<std::uint8_t[]>(options.slots * kSlotBytes)),
@@ -57,23 +57,22 @@ MRC_DECL UdpReceiver::UdpReceiver(const UdpReceiverOptions& options)
   }
 }
 
-MRC_DECL void UdpReceiver::prepare(std::size_t i) noexcept {
+void UdpReceiver::prepare(std::size_t i) noexcept {
   msghdr& m = messages_[i].msg_hdr;
   m.msg_namelen = sizeof(sockaddr_in6);
   m.msg_controllen = slots_[i].control.size();
   m.msg_flags = 0;
 }
 
-MRC_DECL void UdpReceiver::release(Time now, FaultInjector& faults, RxBurst& rx,
-                                   PortStats& stats) noexcept {
+void UdpReceiver::release(Time now, FaultInjector& faults, RxBurst& rx, PortStats& stats) noexcept {
   if (!faults.active()) [[likely]]
     return;
   Sink sink{*this, rx, stats};
   faults.release(now, sink);
 }
 
-MRC_DECL bool UdpReceiver::receive(const Socket& socket, std::uint16_t to_port, Time now,
-                                   FaultInjector& faults, RxBurst& rx, PortStats& stats) noexcept {
+bool UdpReceiver::receive(const Socket& socket, std::uint16_t to_port, Time now,
+                          FaultInjector& faults, RxBurst& rx, PortStats& stats) noexcept {
   Sink sink{*this, rx, stats};
   if (sink.full()) return true;
   if (!leftover()) {
@@ -84,8 +83,8 @@ MRC_DECL bool UdpReceiver::receive(const Socket& socket, std::uint16_t to_port, 
   return true;
 }
 
-MRC_DECL bool UdpReceiver::read(const Socket& socket, Time now, std::size_t room,
-                                PortStats& stats) noexcept {
+bool UdpReceiver::read(const Socket& socket, Time now, std::size_t room,
+                       PortStats& stats) noexcept {
   // As many datagrams as should fit if they hold as many packets as those of the last call. But one
   // while packets come one by one: the kernel would look for a second in vain.
   const std::size_t most = std::clamp<std::size_t>(room / expected_, 1, slots_.size());
@@ -103,7 +102,7 @@ MRC_DECL bool UdpReceiver::read(const Socket& socket, Time now, std::size_t room
   return count_ > 0;
 }
 
-MRC_DECL void UdpReceiver::split(Time now, FaultInjector& faults, Sink& sink) noexcept {
+void UdpReceiver::split(Time now, FaultInjector& faults, Sink& sink) noexcept {
   const bool faulty = faults.active();
   for (; next_ < count_; ++next_, opened_ = false) {
     if (!opened_) open(sink.stats);
@@ -126,7 +125,7 @@ MRC_DECL void UdpReceiver::split(Time now, FaultInjector& faults, Sink& sink) no
   one_by_one_ = packets_ == 1;
 }
 
-MRC_DECL void UdpReceiver::open(PortStats& stats) noexcept {
+void UdpReceiver::open(PortStats& stats) noexcept {
   const mmsghdr& message = messages_[next_];
   Slot& slot = slots_[next_];
   datagram_ = {};
@@ -152,7 +151,7 @@ MRC_DECL void UdpReceiver::open(PortStats& stats) noexcept {
   packet.trimmable = dscp == options_.dscp.trimmable || dscp == options_.dscp.trimmable_retx;
 }
 
-MRC_DECL bool UdpReceiver::sender(const Slot& slot) noexcept {
+bool UdpReceiver::sender(const Slot& slot) noexcept {
   RawPacket& packet = datagram_.packet;
   if (v4_) {
     if (slot.from.any.sa_family != AF_INET) return false;
@@ -167,8 +166,7 @@ MRC_DECL bool UdpReceiver::sender(const Slot& slot) noexcept {
   return true;
 }
 
-MRC_DECL void UdpReceiver::controls(msghdr& m, std::uint8_t& tos,
-                                    std::uint32_t& flow_label) noexcept {
+void UdpReceiver::controls(msghdr& m, std::uint8_t& tos, std::uint32_t& flow_label) noexcept {
   constexpr int kFlowInfo = 11;  // IPV6_FLOWINFO, which <netinet/in.h> leaves out
   for (cmsghdr* c = CMSG_FIRSTHDR(&m); c != nullptr; c = CMSG_NXTHDR(&m, c)) {
     const std::uint8_t* data = CMSG_DATA(c);

@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <span>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/net/socket.hpp"
 #include "mrc/net/socket_address.hpp"
 #include "mrc/plane/port.hpp"
@@ -153,7 +152,3 @@ class UdpTransmitter {
 };
 
 }  // namespace mrc::inline v0_1::port
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/udp/udp_transmit.inl"
-#endif

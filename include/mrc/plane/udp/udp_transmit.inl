@@ -16,17 +16,16 @@
 
 namespace mrc::inline v0_1::port {
 
-MRC_DECL UdpTransmitter::UdpTransmitter(bool v4, bool gso, bool icrc, std::uint8_t usual_tos,
-                                        std::uint32_t max_packet) noexcept
+UdpTransmitter::UdpTransmitter(bool v4, bool gso, bool icrc, std::uint8_t usual_tos,
+                               std::uint32_t max_packet) noexcept
     : v4_(v4), gso_(gso), icrc_(icrc), usual_tos_(usual_tos), max_packet_(max_packet) {
   for (std::size_t i = 0; i < kMessages; ++i) prepare(i);
 }
 
-MRC_DECL UdpTransmitter::Outcome UdpTransmitter::send(const wire::TxBurst& burst,
-                                                      std::span<const wire::TxPacket> packets,
-                                                      bool joined, UdpPeer& peer,
-                                                      const UdpPath& path,
-                                                      PortStats& stats) noexcept {
+UdpTransmitter::Outcome UdpTransmitter::send(const wire::TxBurst& burst,
+                                             std::span<const wire::TxPacket> packets, bool joined,
+                                             UdpPeer& peer, const UdpPath& path,
+                                             PortStats& stats) noexcept {
   std::uint32_t done = 0;
   bool too_long = false;
   const Socket& socket = peer.bound && path.bound.open() ? path.bound : path.socket;
@@ -61,7 +60,7 @@ MRC_DECL UdpTransmitter::Outcome UdpTransmitter::send(const wire::TxBurst& burst
   return {done, false, too_long};
 }
 
-MRC_DECL void UdpTransmitter::prepare(std::size_t i) noexcept {
+void UdpTransmitter::prepare(std::size_t i) noexcept {
   controls_[i].bytes.fill(0);
   cmsghdr tos{};
   tos.cmsg_len = CMSG_LEN(sizeof(int));
@@ -75,9 +74,8 @@ MRC_DECL void UdpTransmitter::prepare(std::size_t i) noexcept {
   std::memcpy(controls_[i].bytes.data() + kTosSpace, &segment, sizeof segment);
 }
 
-MRC_DECL void UdpTransmitter::build(const wire::TxBurst& burst,
-                                    std::span<const wire::TxPacket> packets, bool joined,
-                                    UdpPeer& peer, const UdpPath& path) noexcept {
+void UdpTransmitter::build(const wire::TxBurst& burst, std::span<const wire::TxPacket> packets,
+                           bool joined, UdpPeer& peer, const UdpPath& path) noexcept {
   joined = joined && gso_ && peer.segmented;
   used_ = vectors_used_ = trailers_used_ = copied_ = 0;
   for (const wire::TxPacket& p : packets) {
@@ -91,7 +89,7 @@ MRC_DECL void UdpTransmitter::build(const wire::TxBurst& burst,
   for (std::size_t i = 0; i < used_; ++i) close(i);
 }
 
-MRC_DECL bool UdpTransmitter::joins(const wire::TxPacket& p, std::size_t vectors) const noexcept {
+bool UdpTransmitter::joins(const wire::TxPacket& p, std::size_t vectors) const noexcept {
   const Run& run = runs_[used_ - 1];
   const std::uint32_t length = p.transport_length();
   return !run.closed && run.packets < kMaxSegments && length <= run.segment &&
@@ -99,8 +97,8 @@ MRC_DECL bool UdpTransmitter::joins(const wire::TxPacket& p, std::size_t vectors
          messages_[used_ - 1].msg_hdr.msg_iovlen + vectors <= kMaxSges + 2;
 }
 
-MRC_DECL bool UdpTransmitter::open(const wire::TxPacket& p, const UdpPeer& peer,
-                                   const UdpPath& path) noexcept {
+bool UdpTransmitter::open(const wire::TxPacket& p, const UdpPeer& peer,
+                          const UdpPath& path) noexcept {
   if (used_ == kMessages) return false;
   const std::size_t i = used_++;
   runs_[i] = {0, 0, p.transport_length(), wire::make_tos(p.dscp, p.ecn), false};
@@ -114,8 +112,8 @@ MRC_DECL bool UdpTransmitter::open(const wire::TxPacket& p, const UdpPeer& peer,
   return true;
 }
 
-MRC_DECL void UdpTransmitter::append(const wire::TxPacket& p, std::span<const wire::TxSge> sges,
-                                     UdpPeer& peer, const UdpPath& path) noexcept {
+void UdpTransmitter::append(const wire::TxPacket& p, std::span<const wire::TxSge> sges,
+                            UdpPeer& peer, const UdpPath& path) noexcept {
   const std::uint32_t length = p.transport_length();
   Trailer& trailer = trailers_[trailers_used_++];
   trailer = {};
@@ -146,7 +144,7 @@ MRC_DECL void UdpTransmitter::append(const wire::TxPacket& p, std::span<const wi
   messages_[used_ - 1].msg_hdr.msg_iovlen += vectors_used_ - first;
 }
 
-MRC_DECL void UdpTransmitter::close(std::size_t i) noexcept {
+void UdpTransmitter::close(std::size_t i) noexcept {
   const int tos = runs_[i].tos;
   const bool marked = tos != usual_tos_;
   if (marked) std::memcpy(controls_[i].bytes.data() + CMSG_LEN(0), &tos, sizeof tos);
@@ -160,7 +158,7 @@ MRC_DECL void UdpTransmitter::close(std::size_t i) noexcept {
   m.msg_controllen = (marked ? kTosSpace : 0) + (segmented ? kSegmentSpace : 0);
 }
 
-MRC_DECL std::size_t UdpTransmitter::flush(const Socket& socket, PortStats& stats) noexcept {
+std::size_t UdpTransmitter::flush(const Socket& socket, PortStats& stats) noexcept {
   std::size_t sent = 0;
   while (sent < used_) {
     // sendmmsg() reports an error for the first message only. If a later one fails, the next call,
@@ -179,7 +177,7 @@ MRC_DECL std::size_t UdpTransmitter::flush(const Socket& socket, PortStats& stat
   return sent;
 }
 
-MRC_DECL UdpTransmitter::Verdict UdpTransmitter::judge(int error, const Run& run) noexcept {
+UdpTransmitter::Verdict UdpTransmitter::judge(int error, const Run& run) noexcept {
   switch (error) {
     case EINTR:
       return Verdict::retry;

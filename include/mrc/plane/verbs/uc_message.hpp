@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <span>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/serial.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/wire/burst.hpp"
@@ -158,7 +157,3 @@ struct UcOrigins {
 [[nodiscard]] std::size_t read_uc_origins(Bytes message, UcOrigins& origins) noexcept;
 
 }  // namespace mrc::inline v0_1::port
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/verbs/uc_message.inl"
-#endif

@@ -18,7 +18,7 @@ namespace detail {
 
 }  // namespace detail
 
-MRC_DECL bool UcHeadersWriter::append(const UcHeader& h) noexcept {
+bool UcHeadersWriter::append(const UcHeader& h) noexcept {
   const std::size_t length = h.header.size();
   if (!detail::valid_uc_header(h, length) ||
       buffer_.size() - size_ < sizeof(detail::UcHeaderEntry) + length)
@@ -37,7 +37,7 @@ MRC_DECL bool UcHeadersWriter::append(const UcHeader& h) noexcept {
   return true;
 }
 
-MRC_DECL bool UcHeadersReader::next(UcHeader& h) noexcept {
+bool UcHeadersReader::next(UcHeader& h) noexcept {
   if (rest_.empty() || malformed_) return false;
   malformed_ = true;
   detail::UcHeaderEntry entry;
@@ -71,8 +71,7 @@ namespace detail {
 
 }  // namespace detail
 
-MRC_DECL std::size_t write_uc_origins(MutableBytes buffer,
-                                      std::span<const UcName> origins) noexcept {
+std::size_t write_uc_origins(MutableBytes buffer, std::span<const UcName> origins) noexcept {
   if (!detail::valid_uc_origins(origins)) return 0;
   const std::size_t paths = origins.back().path + std::size_t{1};
   const std::size_t by_name = 1 + origins.size() * sizeof(detail::UcOriginEntry);
@@ -106,7 +105,7 @@ MRC_DECL std::size_t write_uc_origins(MutableBytes buffer,
   return by_path;
 }
 
-MRC_DECL std::size_t read_uc_origins(Bytes message, UcOrigins& origins) noexcept {
+std::size_t read_uc_origins(Bytes message, UcOrigins& origins) noexcept {
   origins.count = 0;
   if (message.empty()) return 0;
   const bool by_path = (message[0] & detail::kUcAllPaths) != 0;

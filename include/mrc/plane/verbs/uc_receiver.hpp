@@ -8,7 +8,6 @@
 #include <span>
 #include <vector>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/time.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/plane/verbs/uc_message.hpp"
@@ -164,7 +163,3 @@ class UcReceiver {
 };
 
 }  // namespace mrc::inline v0_1::port
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/verbs/uc_receiver.inl"
-#endif

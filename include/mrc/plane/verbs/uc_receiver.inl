@@ -22,7 +22,7 @@ namespace detail {
 
 }  // namespace detail
 
-MRC_SETUP UcReceiver::UcReceiver(const UcReceiverOptions& o)
+UcReceiver::UcReceiver(const UcReceiverOptions& o)
     : reset_after_(detail::checked(o).reset_after),
       ring_mask_(std::bit_ceil(o.ring) - 1),
       paths_(o.paths),
@@ -31,13 +31,13 @@ MRC_SETUP UcReceiver::UcReceiver(const UcReceiverOptions& o)
   for (std::uint16_t path = 0; path < o.paths; ++path) empty_ring(path);
 }
 
-MRC_DECL void UcReceiver::vacate(Slot& s) noexcept {
+void UcReceiver::vacate(Slot& s) noexcept {
   if (s.has == Has::header) ++stats_.unmatched_headers;
   if (s.has == Has::payload) ++stats_.unmatched_arrivals;
   s.has = Has::nothing;
 }
 
-MRC_SETUP void UcReceiver::empty_ring(std::uint16_t path) noexcept {
+void UcReceiver::empty_ring(std::uint16_t path) noexcept {
   for (std::uint32_t i = 0; i <= ring_mask_; ++i) {
     Slot& s = slot(path, i);
     vacate(s);
@@ -45,7 +45,7 @@ MRC_SETUP void UcReceiver::empty_ring(std::uint16_t path) noexcept {
   }
 }
 
-MRC_DECL const UcJoined* UcReceiver::join(const UcHeader& h, std::uint32_t length) noexcept {
+const UcJoined* UcReceiver::join(const UcHeader& h, std::uint32_t length) noexcept {
   if (h.payload_length != length) {
     ++stats_.length_mismatches;
     return nullptr;
@@ -59,8 +59,8 @@ MRC_DECL const UcJoined* UcReceiver::join(const UcHeader& h, std::uint32_t lengt
   return &joined_;
 }
 
-MRC_SETUP void UcReceiver::promise_broken(std::uint16_t path, std::uint32_t seq,
-                                          std::uint32_t length, Time now) noexcept {
+void UcReceiver::promise_broken(std::uint16_t path, std::uint32_t seq, std::uint32_t length,
+                                Time now) noexcept {
   Path& p = paths_[path];
   if (slot(path, seq).arrived == seq)
     ++stats_.duplicates;
@@ -74,9 +74,8 @@ MRC_SETUP void UcReceiver::promise_broken(std::uint16_t path, std::uint32_t seq,
   p.deadline = now;
 }
 
-MRC_DECL const UcJoined* UcReceiver::arrived(std::uint16_t path, std::uint8_t epoch,
-                                             std::uint32_t seq, std::uint32_t length,
-                                             Time now) noexcept {
+const UcJoined* UcReceiver::arrived(std::uint16_t path, std::uint8_t epoch, std::uint32_t seq,
+                                    std::uint32_t length, Time now) noexcept {
   if (path >= paths_.size()) return nullptr;
   Path& p = paths_[path];
   if (epoch != p.epoch) {
@@ -122,7 +121,7 @@ MRC_DECL const UcJoined* UcReceiver::arrived(std::uint16_t path, std::uint8_t ep
   return nullptr;
 }
 
-MRC_DECL const UcJoined* UcReceiver::header(const UcHeader& h) noexcept {
+const UcJoined* UcReceiver::header(const UcHeader& h) noexcept {
   const UcName& name = h.name;
   if (name.path >= paths_.size() || h.header.size() > wire::kMaxTransportHeader) {
     ++stats_.malformed;
@@ -159,8 +158,8 @@ MRC_DECL const UcJoined* UcReceiver::header(const UcHeader& h) noexcept {
   return nullptr;
 }
 
-MRC_DECL UcVerdict UcReceiver::retransmitted(std::span<const UcName> origins,
-                                             const wire::PacketName& packet, Time now) noexcept {
+UcVerdict UcReceiver::retransmitted(std::span<const UcName> origins, const wire::PacketName& packet,
+                                    Time now) noexcept {
   UcOrigins open;
   bool good = !origins.empty() && origins.size() <= kMaxUcPaths;
   for (std::size_t i = 0; good && i < origins.size(); ++i) {
@@ -191,7 +190,7 @@ MRC_DECL UcVerdict UcReceiver::retransmitted(std::span<const UcName> origins,
   return UcVerdict::unsettled;
 }
 
-MRC_SETUP bool UcReceiver::reset(std::uint16_t path, std::uint8_t epoch) noexcept {
+bool UcReceiver::reset(std::uint16_t path, std::uint8_t epoch) noexcept {
   if (path >= paths_.size() || uc_epoch_steps(paths_[path].epoch, epoch) <= 0) return false;
   empty_ring(path);
   waits_.reach_all(path);
@@ -201,7 +200,7 @@ MRC_SETUP bool UcReceiver::reset(std::uint16_t path, std::uint8_t epoch) noexcep
   return true;
 }
 
-MRC_DECL std::uint64_t UcReceiver::wants_reset(Time now) noexcept {
+std::uint64_t UcReceiver::wants_reset(Time now) noexcept {
   std::uint64_t wanted = 0;
   if (idle()) return wanted;
   for (std::size_t path = 0; path < paths_.size(); ++path) {
@@ -212,7 +211,7 @@ MRC_DECL std::uint64_t UcReceiver::wants_reset(Time now) noexcept {
   return wanted;
 }
 
-MRC_DECL Time UcReceiver::next_deadline() const noexcept {
+Time UcReceiver::next_deadline() const noexcept {
   Time next = kNever;
   if (idle()) return next;
   for (const Path& p : paths_) next = std::min(next, p.deadline);

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/time.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/plane/peer_table.hpp"
@@ -138,7 +137,3 @@ class UcSender {
 };
 
 }  // namespace mrc::inline v0_1::port
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/verbs/uc_sender.inl"
-#endif

@@ -10,7 +10,7 @@
 
 namespace mrc::inline v0_1::port {
 
-MRC_SETUP UcSender::UcSender(const UcSenderOptions& o)
+UcSender::UcSender(const UcSenderOptions& o)
     : path_count_(o.paths), believe_(ticks(o.believe)), protect_(ticks(o.protect)), mask_(0) {
   constexpr Duration kMost = std::chrono::hours{24};
   if (o.paths < 1 || o.paths > kMaxUcPaths)
@@ -26,36 +26,36 @@ MRC_SETUP UcSender::UcSender(const UcSenderOptions& o)
   mask_ = static_cast<std::uint32_t>(entries_.size()) - 1;
 }
 
-MRC_SETUP void UcSender::add_peer(PeerId id, Time now) {
+void UcSender::add_peer(PeerId id, Time now) {
   Peer& peer = peers_.claim(id);
   peer.paths.resize(path_count_);
   peer.since = tick(now);
 }
 
-MRC_SETUP void UcSender::forget(PeerId id) noexcept {
+void UcSender::forget(PeerId id) noexcept {
   peers_.remove(id);
 }
 
-MRC_DECL bool UcSender::knows(PeerId id) const noexcept {
+bool UcSender::knows(PeerId id) const noexcept {
   const Peer* peer = peers_.find(id);
   return peer != nullptr && !peer->paths.empty();
 }
 
-MRC_DECL UcName UcSender::assign(PeerId id, std::uint16_t path) noexcept {
+UcName UcSender::assign(PeerId id, std::uint16_t path) noexcept {
   Path& p = peers_.find(id)->paths[path];
   p.used = true;
   if (p.next == kNoUcSeq) p.next = 0;
   return {path, p.epoch, p.next++};
 }
 
-MRC_DECL void UcSender::take_back(PeerId id, const UcName& name) noexcept {
+void UcSender::take_back(PeerId id, const UcName& name) noexcept {
   Peer* peer = peers_.find(id);
   if (peer == nullptr || name.path >= peer->paths.size()) return;
   Path& p = peer->paths[name.path];
   if (p.epoch == name.epoch && p.next == name.seq + 1) p.next = name.seq;
 }
 
-MRC_SETUP bool UcSender::restart(PeerId id, std::uint16_t path, std::uint8_t epoch) noexcept {
+bool UcSender::restart(PeerId id, std::uint16_t path, std::uint8_t epoch) noexcept {
   Peer* peer = peers_.find(id);
   if (peer == nullptr || path >= peer->paths.size()) return false;
   Path& p = peer->paths[path];
@@ -64,8 +64,7 @@ MRC_SETUP bool UcSender::restart(PeerId id, std::uint16_t path, std::uint8_t epo
   return true;
 }
 
-MRC_DECL bool UcSender::taken(const Entry& e, Qpn owner, Psn psn,
-                              std::uint32_t now_tick) const noexcept {
+bool UcSender::taken(const Entry& e, Qpn owner, Psn psn, std::uint32_t now_tick) const noexcept {
   const std::uint32_t holder = e.owner_path >> 8;
   if (holder == kNoOwner || protect_ == 0 || now_tick - e.tick > protect_) return false;
   if (holder != value(owner)) return true;
@@ -75,7 +74,7 @@ MRC_DECL bool UcSender::taken(const Entry& e, Qpn owner, Psn psn,
   return steps != 0 && std::abs(steps) <= kMaxWindow;
 }
 
-MRC_DECL bool UcSender::remember(Qpn owner, Psn psn, const UcName* name, Time now) noexcept {
+bool UcSender::remember(Qpn owner, Psn psn, const UcName* name, Time now) noexcept {
   Entry& e = entry_of(owner, psn);
   const std::uint32_t now_tick = tick(now);
   if (taken(e, owner, psn, now_tick)) {
@@ -89,8 +88,7 @@ MRC_DECL bool UcSender::remember(Qpn owner, Psn psn, const UcName* name, Time no
   return true;
 }
 
-MRC_DECL UcOriginKind UcSender::origin(Qpn owner, Psn psn, PeerId id, Time now,
-                                       UcName& name) noexcept {
+UcOriginKind UcSender::origin(Qpn owner, Psn psn, PeerId id, Time now, UcName& name) noexcept {
   const Entry& e = entry_of(owner, psn);
   const Peer* peer = peers_.find(id);
   const bool ours = peer != nullptr && e.owner_path >> 8 == value(owner) &&
@@ -110,7 +108,7 @@ MRC_DECL UcOriginKind UcSender::origin(Qpn owner, Psn psn, PeerId id, Time now,
   return UcOriginKind::unknown;
 }
 
-MRC_DECL void UcSender::barrier(PeerId id, UcOrigins& origins) const noexcept {
+void UcSender::barrier(PeerId id, UcOrigins& origins) const noexcept {
   origins.count = 0;
   const Peer* peer = peers_.find(id);
   if (peer == nullptr) return;

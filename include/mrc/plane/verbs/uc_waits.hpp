@@ -6,7 +6,6 @@
 #include <span>
 #include <vector>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/plane/verbs/uc_message.hpp"
 #include "mrc/wire/burst.hpp"
@@ -86,7 +85,3 @@ class UcWaits {
 };
 
 }  // namespace mrc::inline v0_1::port
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/verbs/uc_waits.inl"
-#endif

@@ -8,7 +8,7 @@
 
 namespace mrc::inline v0_1::port {
 
-MRC_SETUP UcWaits::UcWaits(std::size_t paths, std::size_t waits)
+UcWaits::UcWaits(std::size_t paths, std::size_t waits)
     : waits_(waits), packets_(waits), buckets_(std::bit_ceil(waits), kNone), lists_(paths) {
   settled_.reserve(waits);
   given_.reserve(waits);
@@ -20,18 +20,18 @@ MRC_SETUP UcWaits::UcWaits(std::size_t paths, std::size_t waits)
   }
 }
 
-MRC_DECL UcWaits::Index& UcWaits::bucket(const wire::PacketName& name) noexcept {
+UcWaits::Index& UcWaits::bucket(const wire::PacketName& name) noexcept {
   const std::uint32_t hash = (value(name.qpn) * 0x9E3779B1u + name.psn.value()) * 0x85EBCA6Bu;
   return buckets_[(hash ^ hash >> 16) & (buckets_.size() - 1)];
 }
 
-MRC_DECL UcWaits::Index UcWaits::find(const wire::PacketName& name) noexcept {
+UcWaits::Index UcWaits::find(const wire::PacketName& name) noexcept {
   Index packet = bucket(name);
   while (packet != kNone && !(packets_[packet].name == name)) packet = packets_[packet].chain;
   return packet;
 }
 
-MRC_DECL UcWaits::Index UcWaits::new_packet(const wire::PacketName& name) noexcept {
+UcWaits::Index UcWaits::new_packet(const wire::PacketName& name) noexcept {
   const auto settled = std::find(settled_.begin(), settled_.end(), name);
   if (settled != settled_.end()) {  // not any more
     *settled = settled_.back();
@@ -49,7 +49,7 @@ MRC_DECL UcWaits::Index UcWaits::new_packet(const wire::PacketName& name) noexce
   return packet;
 }
 
-MRC_DECL bool UcWaits::add(const wire::PacketName& name, std::span<const UcName> origins) noexcept {
+bool UcWaits::add(const wire::PacketName& name, std::span<const UcName> origins) noexcept {
   if (origins.empty() || waits_.size() - wait_count_ < origins.size()) return false;
   Index packet = find(name);
   if (packet == kNone) packet = new_packet(name);
@@ -75,7 +75,7 @@ MRC_DECL bool UcWaits::add(const wire::PacketName& name, std::span<const UcName>
   return true;
 }
 
-MRC_DECL void UcWaits::link(Index wait) noexcept {
+void UcWaits::link(Index wait) noexcept {
   Wait& w = waits_[wait];
   List& list = lists_[w.path];
   Index before = list.last;  // most come in their order
@@ -86,14 +86,14 @@ MRC_DECL void UcWaits::link(Index wait) noexcept {
   (w.after == kNone ? list.last : waits_[w.after].before) = wait;
 }
 
-MRC_DECL void UcWaits::unlink(Index wait) noexcept {
+void UcWaits::unlink(Index wait) noexcept {
   const Wait& w = waits_[wait];
   List& list = lists_[w.path];
   (w.before == kNone ? list.first : waits_[w.before].after) = w.after;
   (w.after == kNone ? list.last : waits_[w.after].before) = w.before;
 }
 
-MRC_DECL void UcWaits::finish(Index wait) noexcept {
+void UcWaits::finish(Index wait) noexcept {
   unlink(wait);
   const Index packet = waits_[wait].packet;
   Packet& p = packets_[packet];
@@ -114,16 +114,16 @@ MRC_DECL void UcWaits::finish(Index wait) noexcept {
   --packet_count_;
 }
 
-MRC_DECL void UcWaits::reach(std::uint16_t path, std::uint32_t seq) noexcept {
+void UcWaits::reach(std::uint16_t path, std::uint32_t seq) noexcept {
   const List& list = lists_[path];
   while (list.first != kNone && uc_steps(waits_[list.first].seq, seq) >= 0) finish(list.first);
 }
 
-MRC_DECL void UcWaits::reach_all(std::uint16_t path) noexcept {
+void UcWaits::reach_all(std::uint16_t path) noexcept {
   while (lists_[path].first != kNone) finish(lists_[path].first);
 }
 
-MRC_DECL std::span<const wire::PacketName> UcWaits::take_settled() noexcept {
+std::span<const wire::PacketName> UcWaits::take_settled() noexcept {
   given_.clear();
   given_.swap(settled_);
   return given_;

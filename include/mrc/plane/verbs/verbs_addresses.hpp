@@ -11,7 +11,6 @@
 #include <thread>
 #include <vector>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/plane/verbs/verbs_queues.hpp"
@@ -91,7 +90,3 @@ class VerbsAddresses {
 };
 
 }  // namespace mrc::inline v0_1::port
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/verbs/verbs_addresses.inl"
-#endif

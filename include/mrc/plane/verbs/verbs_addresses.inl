@@ -39,8 +39,8 @@ inline void find_neighbour(const IpAddress& own, const IpAddress& ip) {
 
 }  // namespace detail
 
-MRC_SETUP ibv_ah_attr verbs_address_of(const VerbsDevice& device, const IpAddress& ip,
-                                       std::uint16_t path, std::uint8_t traffic_class) noexcept {
+ibv_ah_attr verbs_address_of(const VerbsDevice& device, const IpAddress& ip, std::uint16_t path,
+                             std::uint8_t traffic_class) noexcept {
   ibv_ah_attr a{};
   a.is_global = 1;
   a.port_num = device.port;
@@ -52,11 +52,11 @@ MRC_SETUP ibv_ah_attr verbs_address_of(const VerbsDevice& device, const IpAddres
   return a;
 }
 
-MRC_SETUP VerbsAddresses::VerbsAddresses(std::uint16_t paths, const wire::DscpMap& dscp,
-                                         std::function<void()> on_ready)
+VerbsAddresses::VerbsAddresses(std::uint16_t paths, const wire::DscpMap& dscp,
+                               std::function<void()> on_ready)
     : paths_(paths), dscp_(dscp), on_ready_(std::move(on_ready)), thread_([this] { run(); }) {}
 
-MRC_SETUP VerbsAddresses::~VerbsAddresses() {
+VerbsAddresses::~VerbsAddresses() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
@@ -65,7 +65,7 @@ MRC_SETUP VerbsAddresses::~VerbsAddresses() {
   thread_.join();
 }
 
-MRC_SETUP void VerbsAddresses::use(const VerbsQueues* queues) {
+void VerbsAddresses::use(const VerbsQueues* queues) {
   std::unique_lock lock(mutex_);
   queues_ = nullptr;
   changed_.wait(lock, [this] { return !busy_; });
@@ -77,26 +77,25 @@ MRC_SETUP void VerbsAddresses::use(const VerbsQueues* queues) {
   changed_.notify_all();
 }
 
-MRC_SETUP void VerbsAddresses::want(const IpAddress& ip) {
+void VerbsAddresses::want(const IpAddress& ip) {
   const std::lock_guard lock(mutex_);
   ++entries_[ip].wanted;
   changed_.notify_all();
 }
 
-MRC_SETUP void VerbsAddresses::forget(const IpAddress& ip) noexcept {
+void VerbsAddresses::forget(const IpAddress& ip) noexcept {
   const std::lock_guard lock(mutex_);
   const auto at = entries_.find(ip);
   if (at != entries_.end() && --at->second.wanted == 0) entries_.erase(at);
 }
 
-MRC_SETUP std::shared_ptr<const VerbsAddress> VerbsAddresses::find(
-    const IpAddress& ip) const noexcept {
+std::shared_ptr<const VerbsAddress> VerbsAddresses::find(const IpAddress& ip) const noexcept {
   const std::lock_guard lock(mutex_);
   const auto at = entries_.find(ip);
   return at == entries_.end() ? nullptr : at->second.address;
 }
 
-MRC_SETUP std::string VerbsAddresses::wait(const IpAddress& ip, Duration patience) {
+std::string VerbsAddresses::wait(const IpAddress& ip, Duration patience) {
   want(ip);
   std::string failure;
   {
@@ -114,7 +113,7 @@ MRC_SETUP std::string VerbsAddresses::wait(const IpAddress& ip, Duration patienc
   return failure;
 }
 
-MRC_SETUP void VerbsAddresses::run() {
+void VerbsAddresses::run() {
   std::unique_lock lock(mutex_);
   while (!stop_) {
     const Time now = monotonic_now();
@@ -156,9 +155,9 @@ MRC_SETUP void VerbsAddresses::run() {
   }
 }
 
-MRC_SETUP std::shared_ptr<const VerbsAddress> VerbsAddresses::make(const VerbsQueues& queues,
-                                                                   const IpAddress& ip,
-                                                                   std::string& failure) const {
+std::shared_ptr<const VerbsAddress> VerbsAddresses::make(const VerbsQueues& queues,
+                                                         const IpAddress& ip,
+                                                         std::string& failure) const {
   const VerbsDevice& device = queues.device();
   auto address = std::make_shared<VerbsAddress>();
   for (std::uint16_t path = 0; path < paths_; ++path) {

@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <span>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/plane/verbs/verbs_library.hpp"
 
 namespace mrc::inline v0_1::port {

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 
 namespace mrc::inline v0_1::port {
@@ -29,7 +28,3 @@ struct VerbsContact {
 [[nodiscard]] VerbsContact decode_verbs_contact(Bytes data);
 
 }  // namespace mrc::inline v0_1::port
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/verbs/verbs_contact.inl"
-#endif

@@ -18,7 +18,7 @@ inline constexpr std::size_t kMaxContactQpns = 64;
 
 }  // namespace detail
 
-MRC_SETUP std::vector<std::uint8_t> encode(const VerbsContact& contact) {
+std::vector<std::uint8_t> encode(const VerbsContact& contact) {
   std::vector<std::uint8_t> bytes;
   ByteWriter out(bytes);
   out.u8(detail::kContactForm).u8(contact.placement ? 1 : 0).u16(contact.path_mtu);
@@ -27,7 +27,7 @@ MRC_SETUP std::vector<std::uint8_t> encode(const VerbsContact& contact) {
   return bytes;
 }
 
-MRC_SETUP VerbsContact decode_verbs_contact(Bytes data) {
+VerbsContact decode_verbs_contact(Bytes data) {
   const auto bad = [](const std::string& why) {
     throw Error(Errc::bad_message, "the peer's data of a verbs port " + why);
   };

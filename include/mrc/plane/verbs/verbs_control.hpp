@@ -8,7 +8,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/net/socket.hpp"
 #include "mrc/plane/verbs/verbs_session.hpp"
@@ -77,7 +76,3 @@ class VerbsControl {
 };
 
 }  // namespace mrc::inline v0_1::port
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/verbs/verbs_control.inl"
-#endif

@@ -42,7 +42,7 @@ namespace detail {
 
 }  // namespace detail
 
-MRC_SETUP Time VerbsControl::work(Time now) noexcept {
+Time VerbsControl::work(Time now) noexcept {
   Time next = kNever;
   try {
     read(now);
@@ -67,7 +67,7 @@ MRC_SETUP Time VerbsControl::work(Time now) noexcept {
   return next;
 }
 
-MRC_SETUP Time VerbsControl::next_of(const VerbsSession& session) noexcept {
+Time VerbsControl::next_of(const VerbsSession& session) noexcept {
   Time next =
       session.owes_echo || session.own.version != session.echoed ? session.next_state : kNever;
   for (const auto& query : session.queries) next = std::min(next, query.second.next);
@@ -77,7 +77,7 @@ MRC_SETUP Time VerbsControl::next_of(const VerbsSession& session) noexcept {
 
 // --- Messages -----------------------------------------------------------------------------------
 
-MRC_SETUP void VerbsControl::read(Time now) {
+void VerbsControl::read(Time now) {
   std::array<std::uint8_t, kMaxVerbsMessage + 1> datagram;
   for (int i = 0; i < kMaxRead; ++i) {
     const ssize_t n = ::recv(socket_.fd(), datagram.data(), datagram.size(), MSG_DONTWAIT);
@@ -87,13 +87,13 @@ MRC_SETUP void VerbsControl::read(Time now) {
   }
 }
 
-MRC_SETUP void VerbsControl::discard() const noexcept {
+void VerbsControl::discard() const noexcept {
   std::uint8_t byte = 0;
   for (int i = 0; i < kMaxRead && ::recv(socket_.fd(), &byte, 1, MSG_DONTWAIT) >= 0; ++i) {
   }
 }
 
-MRC_SETUP void VerbsControl::take(const VerbsMessage& message, Time now) {
+void VerbsControl::take(const VerbsMessage& message, Time now) {
   VerbsSession* session = nullptr;
   {
     const std::lock_guard lock(port_.mutex_);
@@ -112,7 +112,7 @@ MRC_SETUP void VerbsControl::take(const VerbsMessage& message, Time now) {
   }
 }
 
-MRC_SETUP void VerbsControl::take_state(VerbsSession& session, const VerbsState& state, Time now) {
+void VerbsControl::take_state(VerbsSession& session, const VerbsState& state, Time now) {
   const std::lock_guard lock(port_.mutex_);
   if (state.echo == session.own.version) session.echoed = state.echo;
   if (state.ask) {
@@ -135,7 +135,7 @@ MRC_SETUP void VerbsControl::take_state(VerbsSession& session, const VerbsState&
   if (session.placement && state.refused) session.placement->refused = true;
 }
 
-MRC_SETUP void VerbsControl::answer_query(VerbsSession& session, std::uint32_t key) {
+void VerbsControl::answer_query(VerbsSession& session, std::uint32_t key) {
   VerbsMessage answer;
   answer.type = VerbsMessageType::key_answer;
   answer.key = key;
@@ -149,7 +149,7 @@ MRC_SETUP void VerbsControl::answer_query(VerbsSession& session, std::uint32_t k
   send(session, answer);
 }
 
-MRC_SETUP void VerbsControl::take_answer(VerbsSession& session, const VerbsMessage& message) {
+void VerbsControl::take_answer(VerbsSession& session, const VerbsMessage& message) {
   const std::lock_guard lock(port_.mutex_);
   if (session.queries.erase(message.key) == 0 || !session.placement ||
       message.generation != session.peer.generation)
@@ -159,7 +159,7 @@ MRC_SETUP void VerbsControl::take_answer(VerbsSession& session, const VerbsMessa
   keys[message.key] = message.device_key;
 }
 
-MRC_SETUP void VerbsControl::send(const VerbsSession& session, VerbsMessage message) const {
+void VerbsControl::send(const VerbsSession& session, VerbsMessage message) const {
   message.to = session.token;
   message.from = port_.token_;
   const std::vector<std::uint8_t> datagram = encode(message);
@@ -169,7 +169,7 @@ MRC_SETUP void VerbsControl::send(const VerbsSession& session, VerbsMessage mess
                  &to.any, to.length);
 }
 
-MRC_SETUP void VerbsControl::send_state(VerbsSession& session, Time now) {
+void VerbsControl::send_state(VerbsSession& session, Time now) {
   VerbsMessage message;
   {
     const std::lock_guard lock(port_.mutex_);
@@ -203,7 +203,7 @@ MRC_SETUP void VerbsControl::send_state(VerbsSession& session, Time now) {
   send(session, message);
 }
 
-MRC_SETUP void VerbsControl::send_queries(VerbsSession& session, Time now) {
+void VerbsControl::send_queries(VerbsSession& session, Time now) {
   std::vector<std::uint32_t> due;
   {
     const std::lock_guard lock(port_.mutex_);
@@ -230,7 +230,7 @@ MRC_SETUP void VerbsControl::send_queries(VerbsSession& session, Time now) {
 
 // --- Sessions and their queue pairs -------------------------------------------------------------
 
-MRC_SETUP void VerbsControl::close_unused() {
+void VerbsControl::close_unused() {
   std::vector<std::unique_ptr<VerbsSession>> closed;
   std::vector<wire::CopyId> copies;
   {
@@ -250,7 +250,7 @@ MRC_SETUP void VerbsControl::close_unused() {
   port_.release(copies);
 }
 
-MRC_SETUP void VerbsControl::leave_device(std::vector<wire::CopyId>& copies) noexcept {
+void VerbsControl::leave_device(std::vector<wire::CopyId>& copies) noexcept {
   std::vector<VerbsSession*> sessions;  // only this thread removes any
   {
     const std::lock_guard lock(port_.mutex_);
@@ -263,8 +263,8 @@ MRC_SETUP void VerbsControl::leave_device(std::vector<wire::CopyId>& copies) noe
 }
 
 /// The session begins without UC paths again. Appends the copies that they might have read.
-MRC_SETUP void VerbsControl::drop_placement(VerbsSession& session,
-                                            std::vector<wire::CopyId>& copies) noexcept {
+void VerbsControl::drop_placement(VerbsSession& session,
+                                  std::vector<wire::CopyId>& copies) noexcept {
   std::unique_ptr<VerbsPlacement> placement;
   {
     const std::lock_guard lock(port_.mutex_);
@@ -281,7 +281,7 @@ MRC_SETUP void VerbsControl::drop_placement(VerbsSession& session,
 }
 
 /// Once its queue pairs are gone, nothing of what they might have brought can be written.
-MRC_SETUP void VerbsControl::destroy(std::unique_ptr<VerbsPlacement> placement) noexcept {
+void VerbsControl::destroy(std::unique_ptr<VerbsPlacement> placement) noexcept {
   if (!placement) return;
   placement->sender.reset();
   for (std::uint16_t path = 0; path < placement->receivers.size(); ++path) {
@@ -296,8 +296,7 @@ MRC_SETUP void VerbsControl::destroy(std::unique_ptr<VerbsPlacement> placement) 
 }
 
 /// The device is about to go away, and is tried again, or it has no more queue pairs.
-MRC_SETUP void VerbsControl::put_off_placement(VerbsSession& session, const std::string& why,
-                                               Time now) {
+void VerbsControl::put_off_placement(VerbsSession& session, const std::string& why, Time now) {
   {
     const std::lock_guard lock(port_.mutex_);
     session.next_placement = now + kLastPause;
@@ -310,7 +309,7 @@ MRC_SETUP void VerbsControl::put_off_placement(VerbsSession& session, const std:
                         " goes by UD from now on: " + why);
 }
 
-MRC_SETUP void VerbsControl::serve(VerbsSession& session, Time now) {
+void VerbsControl::serve(VerbsSession& session, Time now) {
   bool renew = session.renew;
   {
     const std::lock_guard lock(port_.mutex_);
@@ -346,7 +345,7 @@ MRC_SETUP void VerbsControl::serve(VerbsSession& session, Time now) {
   send_queries(session, now);
 }
 
-MRC_SETUP void VerbsControl::make_placement(VerbsSession& session) {
+void VerbsControl::make_placement(VerbsSession& session) {
   if (session.placement) return;  // only this thread makes one
   auto placement = std::make_unique<VerbsPlacement>(port_.options_.paths);
   placement->sender = std::make_unique<VerbsUcSend>(*port_.queues_, port_.options_.paths);
@@ -354,7 +353,7 @@ MRC_SETUP void VerbsControl::make_placement(VerbsSession& session) {
   session.placement = std::move(placement);
 }
 
-MRC_SETUP void VerbsControl::make_receiver(VerbsSession& session, std::uint16_t path) {
+void VerbsControl::make_receiver(VerbsSession& session, std::uint16_t path) {
   if (session.placement->receivers[path].qp) return;
   auto qp = new_receiver(session, path);
   const std::lock_guard lock(port_.mutex_);
@@ -363,8 +362,7 @@ MRC_SETUP void VerbsControl::make_receiver(VerbsSession& session, std::uint16_t 
 }
 
 /// With a number that none has had lately.
-MRC_SETUP VerbsHandle<ibv_qp> VerbsControl::new_receiver(const VerbsSession& session,
-                                                         std::uint16_t path) {
+VerbsHandle<ibv_qp> VerbsControl::new_receiver(const VerbsSession& session, std::uint16_t path) {
   const Time now = monotonic_now();
   std::erase_if(retired_, [&](const auto& entry) { return now - entry.second > kRetired; });
   std::vector<VerbsHandle<ibv_qp>> spares;  // kept until the end, lest they come again
@@ -377,7 +375,7 @@ MRC_SETUP VerbsHandle<ibv_qp> VerbsControl::new_receiver(const VerbsSession& ses
                                       " gives new queue pairs the numbers of former ones");
 }
 
-MRC_SETUP void VerbsControl::retire(VerbsHandle<ibv_qp> qp) noexcept {
+void VerbsControl::retire(VerbsHandle<ibv_qp> qp) noexcept {
   if (!qp) return;
   try {
     retired_[qp->qp_num] = monotonic_now();
@@ -385,14 +383,14 @@ MRC_SETUP void VerbsControl::retire(VerbsHandle<ibv_qp> qp) noexcept {
   }
 }
 
-MRC_SETUP ibv_ah_attr VerbsControl::address_of(const VerbsSession& session,
-                                               std::uint16_t path) const noexcept {
+ibv_ah_attr VerbsControl::address_of(const VerbsSession& session,
+                                     std::uint16_t path) const noexcept {
   return verbs_address_of(port_.queues_->device(), session.address.ip, path,
                           wire::make_tos(port_.options_.dscp.no_trim, Ecn::ect0));
 }
 
 /// The peer has told of a receiver that no queue pair here sends to.
-MRC_SETUP void VerbsControl::make_sender(VerbsSession& session, std::uint16_t path) {
+void VerbsControl::make_sender(VerbsSession& session, std::uint16_t path) {
   VerbsPlacement& placement = *session.placement;
   VerbsState::Path at;
   {
@@ -413,7 +411,7 @@ MRC_SETUP void VerbsControl::make_sender(VerbsSession& session, std::uint16_t pa
 }
 
 /// Packets wait for a path that brings nothing any more.
-MRC_SETUP void VerbsControl::reset_paths(VerbsSession& session, Time now) {
+void VerbsControl::reset_paths(VerbsSession& session, Time now) {
   VerbsPlacement& placement = *session.placement;
   std::uint64_t paths = 0;
   {
@@ -444,7 +442,7 @@ MRC_SETUP void VerbsControl::reset_paths(VerbsSession& session, Time now) {
 }
 
 /// No more UC with this peer: what it may still write is over when its paths are reset.
-MRC_SETUP void VerbsControl::refuse(VerbsSession& session) {
+void VerbsControl::refuse(VerbsSession& session) {
   VerbsPlacement& placement = *session.placement;
   std::vector<wire::CopyId> copies;
   std::vector<VerbsHandle<ibv_qp>> senders, receivers;

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/plane/packet/verbs_name.hpp"
 #include "mrc/plane/verbs/verbs_library.hpp"
@@ -77,7 +76,3 @@ struct VerbsPresence {
 [[nodiscard]] std::vector<VerbsPlaneName> all_verbs_planes();
 
 }  // namespace mrc::inline v0_1::port
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/verbs/verbs_device.inl"
-#endif

@@ -16,28 +16,28 @@
 
 namespace mrc::inline v0_1::port {
 
-MRC_SETUP void VerbsDeleter::operator()(ibv_context* context) const noexcept {
+void VerbsDeleter::operator()(ibv_context* context) const noexcept {
   (void)VerbsLibrary::get().close_device(context);
 }
-MRC_SETUP void VerbsDeleter::operator()(ibv_pd* pd) const noexcept {
+void VerbsDeleter::operator()(ibv_pd* pd) const noexcept {
   (void)VerbsLibrary::get().dealloc_pd(pd);
 }
-MRC_SETUP void VerbsDeleter::operator()(ibv_mr* mr) const noexcept {
+void VerbsDeleter::operator()(ibv_mr* mr) const noexcept {
   (void)VerbsLibrary::get().dereg_mr(mr);
 }
-MRC_SETUP void VerbsDeleter::operator()(ibv_comp_channel* channel) const noexcept {
+void VerbsDeleter::operator()(ibv_comp_channel* channel) const noexcept {
   (void)VerbsLibrary::get().destroy_comp_channel(channel);
 }
-MRC_SETUP void VerbsDeleter::operator()(ibv_cq* cq) const noexcept {
+void VerbsDeleter::operator()(ibv_cq* cq) const noexcept {
   (void)VerbsLibrary::get().destroy_cq(cq);
 }
-MRC_SETUP void VerbsDeleter::operator()(ibv_srq* srq) const noexcept {
+void VerbsDeleter::operator()(ibv_srq* srq) const noexcept {
   (void)VerbsLibrary::get().destroy_srq(srq);
 }
-MRC_SETUP void VerbsDeleter::operator()(ibv_qp* qp) const noexcept {
+void VerbsDeleter::operator()(ibv_qp* qp) const noexcept {
   (void)VerbsLibrary::get().destroy_qp(qp);
 }
-MRC_SETUP void VerbsDeleter::operator()(ibv_ah* ah) const noexcept {
+void VerbsDeleter::operator()(ibv_ah* ah) const noexcept {
   (void)VerbsLibrary::get().destroy_ah(ah);
 }
 
@@ -192,7 +192,7 @@ namespace detail {
 
 }  // namespace detail
 
-MRC_SETUP VerbsDevice open_verbs_port(const VerbsPlaneName& plane) {
+VerbsDevice open_verbs_port(const VerbsPlaneName& plane) {
   VerbsDevice out = detail::open_by_name(plane.device);
   out.port = std::max<std::uint8_t>(plane.port, 1);
   if (out.port > out.limits.phys_port_cnt)
@@ -201,7 +201,7 @@ MRC_SETUP VerbsDevice open_verbs_port(const VerbsPlaneName& plane) {
   return out;
 }
 
-MRC_SETUP VerbsDevice open_verbs_device(const VerbsPlaneName& plane) {
+VerbsDevice open_verbs_device(const VerbsPlaneName& plane) {
   VerbsDevice out = detail::open_by_name(plane.device);
   const unsigned ports = out.limits.phys_port_cnt;
   for (unsigned i = plane.port == 0 ? 1 : plane.port; i <= ports; ++i) {
@@ -236,15 +236,14 @@ namespace detail {
 
 }  // namespace detail
 
-MRC_SETUP void throw_verbs(const VerbsDevice& device, const std::string& what) {
+void throw_verbs(const VerbsDevice& device, const std::string& what) {
   const int error = errno != 0 ? errno : EINVAL;
   throw_errno("RDMA device " + device.name + ": cannot " + what + detail::pinning_advice(error),
               error);
 }
 
-MRC_SETUP VerbsHandle<ibv_mr> register_verbs_memory(const VerbsDevice& device, ibv_pd* pd,
-                                                    void* address, std::uint64_t length,
-                                                    int access) {
+VerbsHandle<ibv_mr> register_verbs_memory(const VerbsDevice& device, ibv_pd* pd, void* address,
+                                          std::uint64_t length, int access) {
   errno = 0;
   VerbsHandle<ibv_mr> mr(VerbsLibrary::get().reg_mr_iova2(pd, address, length,
                                                           reinterpret_cast<std::uintptr_t>(address),
@@ -253,7 +252,7 @@ MRC_SETUP VerbsHandle<ibv_mr> register_verbs_memory(const VerbsDevice& device, i
   return mr;
 }
 
-MRC_SETUP VerbsPresence look_at(const VerbsDevice& device) noexcept {
+VerbsPresence look_at(const VerbsDevice& device) noexcept {
   VerbsPresence presence;
   try {
     ibv_context* context = device.context.get();
@@ -266,7 +265,7 @@ MRC_SETUP VerbsPresence look_at(const VerbsDevice& device) noexcept {
 }
 
 /// libibverbs keeps the entry of a device while it is open, and makes a new one for another device.
-MRC_SETUP bool verbs_device_listed(const VerbsDevice& device) noexcept {
+bool verbs_device_listed(const VerbsDevice& device) noexcept {
   try {
     return detail::VerbsDeviceList().find(device.name) == device.context->device;
   } catch (const std::exception&) {
@@ -274,7 +273,7 @@ MRC_SETUP bool verbs_device_listed(const VerbsDevice& device) noexcept {
   }
 }
 
-MRC_SETUP std::vector<VerbsPlaneName> all_verbs_planes() {
+std::vector<VerbsPlaneName> all_verbs_planes() {
   std::vector<VerbsPlaneName> planes;
   const detail::VerbsDeviceList list;
   for (ibv_device* device : list.devices()) {

@@ -107,8 +107,8 @@ struct VerbsFrameQueue {
   bool failed = false;
 };
 
-MRC_SETUP VerbsFrameQueue::VerbsFrameQueue(const VerbsFramesOptions& o,
-                                           const InterfaceState& interface, VerbsDevice opened)
+VerbsFrameQueue::VerbsFrameQueue(const VerbsFramesOptions& o, const InterfaceState& interface,
+                                 VerbsDevice opened)
     : device(std::move(opened)),
       frame_bytes((interface.mtu + static_cast<std::uint32_t>(wire::kEthernetHeader) + 63u) & ~63u),
       send_depth(std::clamp(o.send_depth, 2 * kChain,
@@ -180,7 +180,7 @@ MRC_SETUP VerbsFrameQueue::VerbsFrameQueue(const VerbsFramesOptions& o,
   if (failed) throw_verbs(device, "post receive buffers");
 }
 
-MRC_DECL void VerbsFrameQueue::take_sent() noexcept {
+void VerbsFrameQueue::take_sent() noexcept {
   std::array<ibv_wc, 16> completions;
   for (int n = static_cast<int>(completions.size()); n == static_cast<int>(completions.size());) {
     n = ibv_poll_cq(sent_cq.get(), n, completions.data());
@@ -191,7 +191,7 @@ MRC_DECL void VerbsFrameQueue::take_sent() noexcept {
   }
 }
 
-MRC_DECL std::size_t VerbsFrameQueue::send(std::span<mmsghdr> frames, PortStats& stats) noexcept {
+std::size_t VerbsFrameQueue::send(std::span<mmsghdr> frames, PortStats& stats) noexcept {
   if (send_depth - (posted - done) < frames.size()) take_sent();
   frames = frames.first(std::min<std::size_t>(frames.size(), send_depth - (posted - done)));
   std::size_t taken = 0;
@@ -229,7 +229,7 @@ MRC_DECL std::size_t VerbsFrameQueue::send(std::span<mmsghdr> frames, PortStats&
   return taken;
 }
 
-MRC_DECL void VerbsFrameQueue::post(std::span<const std::uint32_t> buffers) noexcept {
+void VerbsFrameQueue::post(std::span<const std::uint32_t> buffers) noexcept {
   std::array<ibv_recv_wr, kChain> receives{};
   std::array<ibv_sge, kChain> places;
   while (!buffers.empty() && !failed) {
@@ -354,7 +354,7 @@ class VerbsFrames final : public FrameChannel {
 
 }  // namespace detail
 
-MRC_SETUP std::unique_ptr<FrameChannel> open_verbs_frames(const VerbsFramesOptions& options) {
+std::unique_ptr<FrameChannel> open_verbs_frames(const VerbsFramesOptions& options) {
   return std::make_unique<detail::VerbsFrames>(options);
 }
 

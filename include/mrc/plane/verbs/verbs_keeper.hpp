@@ -5,7 +5,6 @@
 #include <memory>
 #include <thread>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/plane/verbs/verbs_uc.hpp"
 
@@ -54,7 +53,3 @@ class VerbsKeeper {
 };
 
 }  // namespace mrc::inline v0_1::port
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/verbs/verbs_keeper.inl"
-#endif

@@ -16,19 +16,19 @@
 
 namespace mrc::inline v0_1::port {
 
-MRC_SETUP VerbsKeeper::VerbsKeeper(VerbsPort& port)
+VerbsKeeper::VerbsKeeper(VerbsPort& port)
     : port_(port),
       control_(std::make_unique<VerbsControl>(port, port.control_)),
       thread_([this] { run(); }) {}
 
-MRC_SETUP VerbsKeeper::~VerbsKeeper() {
+VerbsKeeper::~VerbsKeeper() {
   stop_ = true;
   port_.look();
   thread_.join();
   close_parked();
 }
 
-MRC_SETUP void VerbsKeeper::run() {
+void VerbsKeeper::run() {
   Time next_look = Time::min();
   Time next_work = Time::min();
   while (await(port_.enabled_ ? std::min(next_look, next_work) : next_work)) {
@@ -53,7 +53,7 @@ MRC_SETUP void VerbsKeeper::run() {
 
 /// Waits for VerbsPort::look(), a message, an event of the device or the time. False: the port is
 /// being closed.
-MRC_SETUP bool VerbsKeeper::await(Time until) noexcept {
+bool VerbsKeeper::await(Time until) noexcept {
   // Only this thread replaces the port's queues, so that it may read them without the lock.
   const VerbsQueues* queues = port_.queues_;
   std::array<pollfd, 3> fds{
@@ -68,13 +68,13 @@ MRC_SETUP bool VerbsKeeper::await(Time until) noexcept {
 }
 
 /// Events need only be taken: what they tell is looked at anyway.
-MRC_SETUP void VerbsKeeper::drain_events() noexcept {
+void VerbsKeeper::drain_events() noexcept {
   ibv_async_event event{};
   while (VerbsLibrary::get().get_async_event(port_.queues_->device().context.get(), &event) == 0)
     VerbsLibrary::get().ack_async_event(&event);
 }
 
-MRC_SETUP bool VerbsKeeper::healthy(Time now) noexcept {
+bool VerbsKeeper::healthy(Time now) noexcept {
   const VerbsDevice& device = port_.queues_->device();
   const VerbsPresence presence = look_at(device);
   if (!presence.active || presence.gid_index != device.gid_index) return false;
@@ -88,7 +88,7 @@ MRC_SETUP bool VerbsKeeper::healthy(Time now) noexcept {
   return verbs_device_listed(device);
 }
 
-MRC_SETUP void VerbsKeeper::take_down() noexcept {
+void VerbsKeeper::take_down() noexcept {
   parked_ = port_.go_down();
   std::vector<wire::CopyId> copies;
   control_->leave_device(copies);
@@ -96,7 +96,7 @@ MRC_SETUP void VerbsKeeper::take_down() noexcept {
   port_.release(copies);
 }
 
-MRC_SETUP void VerbsKeeper::bring_up() noexcept {
+void VerbsKeeper::bring_up() noexcept {
   if (parked_.queues && !verbs_device_listed(parked_.queues->device())) close_parked();
   if (!parked_.queues) return reopen();
   const VerbsDevice& device = parked_.queues->device();
@@ -110,14 +110,14 @@ MRC_SETUP void VerbsKeeper::bring_up() noexcept {
   reopen();
 }
 
-MRC_SETUP void VerbsKeeper::close_parked() noexcept {
+void VerbsKeeper::close_parked() noexcept {
   if (!parked_.queues) return;
   port_.addresses_->use(nullptr);
   parked_.uc.reset();
   parked_.queues.reset();
 }
 
-MRC_SETUP void VerbsKeeper::reopen() noexcept {
+void VerbsKeeper::reopen() noexcept {
   try {
     VerbsPlaneName plane = port_.options_.device;
     plane.address = port_.address_.ip;

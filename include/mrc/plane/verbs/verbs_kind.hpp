@@ -4,7 +4,6 @@
 #include <memory>
 
 #include "mrc/api/device_config.hpp"
-#include "mrc/core/linkage.hpp"
 #include "mrc/plane/plane_kind.hpp"
 
 namespace mrc::inline v0_1::detail {
@@ -14,7 +13,3 @@ namespace mrc::inline v0_1::detail {
 [[nodiscard]] std::unique_ptr<PlaneKind> make_verbs_kind(const Config& config);
 
 }  // namespace mrc::inline v0_1::detail
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/verbs/verbs_kind.inl"
-#endif

@@ -108,7 +108,7 @@ class VerbsKind final : public PlaneKind {
   std::vector<port::VerbsPlaneName> planes_;  ///< empty: all there are when first opened
 };
 
-MRC_SETUP std::unique_ptr<PlaneKind> make_verbs_kind(const Config& config) {
+std::unique_ptr<PlaneKind> make_verbs_kind(const Config& config) {
   return std::make_unique<VerbsKind>(config);
 }
 

@@ -5,8 +5,6 @@
 
 #include <cstdint>
 
-#include "mrc/core/linkage.hpp"
-
 /// The functions of libibverbs, found at run time: a program that uses no verbs planes needs no
 /// library, and a plugin stays one file. The calls of the data path (posting, polling) go through
 /// the context that the library makes, and are inline functions of <infiniband/verbs.h>.
@@ -51,7 +49,3 @@ struct VerbsLibrary {
 };
 
 }  // namespace mrc::inline v0_1::port
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/verbs/verbs_library.inl"
-#endif

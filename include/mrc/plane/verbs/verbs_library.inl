@@ -75,7 +75,7 @@ class VerbsSymbols {
 
 }  // namespace detail
 
-MRC_SETUP const VerbsLibrary& VerbsLibrary::get() {
+const VerbsLibrary& VerbsLibrary::get() {
   static const VerbsLibrary library = detail::find_verbs();
   return library;
 }

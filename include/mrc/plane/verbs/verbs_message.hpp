@@ -5,7 +5,6 @@
 #include <optional>
 #include <vector>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 
 /// Control messages between two verbs ports, one UDP datagram each. Each names the secret tokens of
@@ -64,7 +63,3 @@ struct VerbsMessage {
 inline constexpr std::size_t kMaxVerbsMessage = 24 + 28 + 64 * 12;
 
 }  // namespace mrc::inline v0_1::port
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/verbs/verbs_message.inl"
-#endif

@@ -51,7 +51,7 @@ inline void write_state(ByteWriter& out, const VerbsState& state) {
 
 }  // namespace detail
 
-MRC_SETUP std::vector<std::uint8_t> encode(const VerbsMessage& message) {
+std::vector<std::uint8_t> encode(const VerbsMessage& message) {
   std::vector<std::uint8_t> body, datagram;
   if (ByteWriter out(body); message.type == VerbsMessageType::state)
     detail::write_state(out, message.state);
@@ -63,7 +63,7 @@ MRC_SETUP std::vector<std::uint8_t> encode(const VerbsMessage& message) {
   return datagram;
 }
 
-MRC_SETUP std::optional<VerbsMessage> decode_verbs_message(Bytes datagram) {
+std::optional<VerbsMessage> decode_verbs_message(Bytes datagram) {
   ByteReader in(datagram);
   if (in.u32() != detail::kVerbsMagic || in.u8() != detail::kVerbsForm) return std::nullopt;
   VerbsMessage message;

@@ -5,7 +5,6 @@
 #include <functional>
 #include <string>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/plane/port_options.hpp"
 #include "mrc/plane/verbs/verbs_device.hpp"
 
@@ -29,7 +28,3 @@ struct VerbsPortOptions : PortOptions {
 };
 
 }  // namespace mrc::inline v0_1::port
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/verbs/verbs_options.inl"
-#endif

@@ -5,7 +5,7 @@
 
 namespace mrc::inline v0_1::port {
 
-MRC_SETUP void VerbsPortOptions::check() const {
+void VerbsPortOptions::check() const {
   constexpr const char* kKind = "verbs port";
   PortOptions::check(kKind);
   if (paths == 0 || paths > kMaxPaths) reject(kKind, "paths", paths, "1 to 64");

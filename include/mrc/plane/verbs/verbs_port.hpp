@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "mrc/core/fork_mark.hpp"
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/core/unique_fd.hpp"
 #include "mrc/net/socket.hpp"
@@ -258,9 +257,3 @@ class VerbsPort final : public Port {
 };
 
 }  // namespace mrc::inline v0_1::port
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/verbs/verbs_port.inl"
-#include "mrc/plane/verbs/verbs_receive.inl"
-#include "mrc/plane/verbs/verbs_transmit.inl"
-#endif

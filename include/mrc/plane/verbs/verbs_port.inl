@@ -40,7 +40,7 @@ inline void watch(const UniqueFd& epoll, int fd) {
 
 }  // namespace detail
 
-MRC_SETUP VerbsPort::VerbsPort(VerbsPortOptions options, VerbsDevice device, Socket control)
+VerbsPort::VerbsPort(VerbsPortOptions options, VerbsDevice device, Socket control)
     : Port(options.fault_seed, options.fault_slots),
       options_((options.check(), std::move(options))),
       control_(std::move(control)),
@@ -88,7 +88,7 @@ MRC_SETUP VerbsPort::VerbsPort(VerbsPortOptions options, VerbsDevice device, Soc
   keeper_ = std::make_unique<VerbsKeeper>(*this);
 }
 
-MRC_SETUP VerbsPort::~VerbsPort() {
+VerbsPort::~VerbsPort() {
   if (fork_.forked()) {
     leave_to_parent();
     return;
@@ -103,7 +103,7 @@ MRC_SETUP VerbsPort::~VerbsPort() {
 }
 
 /// The threads do not exist here, and the device's objects are the parent's.
-MRC_SETUP void VerbsPort::leave_to_parent() noexcept {
+void VerbsPort::leave_to_parent() noexcept {
   (void)keeper_.release();
   (void)addresses_.release();
   (void)parts_.uc.release();
@@ -113,7 +113,7 @@ MRC_SETUP void VerbsPort::leave_to_parent() noexcept {
 
 // --- Up and down --------------------------------------------------------------------------------
 
-MRC_SETUP void VerbsPort::come_up(VerbsParts parts, bool fresh) noexcept {
+void VerbsPort::come_up(VerbsParts parts, bool fresh) noexcept {
   renew_regions(*parts.queues);
   {
     const std::lock_guard lock(mutex_);
@@ -137,7 +137,7 @@ MRC_SETUP void VerbsPort::come_up(VerbsParts parts, bool fresh) noexcept {
   wake();
 }
 
-MRC_SETUP VerbsParts VerbsPort::go_down() noexcept {
+VerbsParts VerbsPort::go_down() noexcept {
   const std::lock_guard lock(mutex_);
   up_ = false;
   if (queues_ != nullptr) {
@@ -150,7 +150,7 @@ MRC_SETUP VerbsParts VerbsPort::go_down() noexcept {
   return std::move(parts_);
 }
 
-MRC_SETUP void VerbsPort::set_enabled(bool enabled) noexcept {
+void VerbsPort::set_enabled(bool enabled) noexcept {
   std::unique_lock lock(mutex_);
   silent_ = false;
   enabled_ = enabled;
@@ -158,14 +158,14 @@ MRC_SETUP void VerbsPort::set_enabled(bool enabled) noexcept {
   if (!enabled) silenced_.wait(lock, [this] { return silent_; });
 }
 
-MRC_SETUP void VerbsPort::note_silent() noexcept {
+void VerbsPort::note_silent() noexcept {
   const std::lock_guard lock(mutex_);
   if (enabled_) return;
   silent_ = true;
   silenced_.notify_all();
 }
 
-MRC_SETUP void VerbsPort::release(const std::vector<wire::CopyId>& copies) noexcept {
+void VerbsPort::release(const std::vector<wire::CopyId>& copies) noexcept {
   if (copies.empty()) return;
   const std::lock_guard lock(mutex_);
   released_.insert(released_.end(), copies.begin(), copies.end());
@@ -173,7 +173,7 @@ MRC_SETUP void VerbsPort::release(const std::vector<wire::CopyId>& copies) noexc
 }
 
 /// Makes the regions of queues that come up those of the port.
-MRC_SETUP void VerbsPort::renew_regions(VerbsQueues& queues) noexcept {
+void VerbsPort::renew_regions(VerbsQueues& queues) noexcept {
   std::vector<MemorySpan> wanted;
   {
     const std::lock_guard lock(mutex_);
@@ -186,7 +186,7 @@ MRC_SETUP void VerbsPort::renew_regions(VerbsQueues& queues) noexcept {
 }
 
 /// False: its payload is copied.
-MRC_SETUP bool VerbsPort::try_region(VerbsQueues& queues, const MemorySpan& span) noexcept {
+bool VerbsPort::try_region(VerbsQueues& queues, const MemorySpan& span) noexcept {
   try {
     queues.add_region(span);
     return true;
@@ -195,31 +195,31 @@ MRC_SETUP bool VerbsPort::try_region(VerbsQueues& queues, const MemorySpan& span
   }
 }
 
-MRC_SETUP void VerbsPort::wake() const noexcept {
+void VerbsPort::wake() const noexcept {
   const std::uint64_t one = 1;
   (void)uncancelled::write(wake_.fd(), &one, sizeof one);
 }
 
-MRC_DECL void VerbsPort::look() const noexcept {
+void VerbsPort::look() const noexcept {
   const std::uint64_t one = 1;
   (void)uncancelled::write(look_.fd(), &one, sizeof one);
 }
 
 // --- Memory and peers ---------------------------------------------------------------------------
 
-MRC_SETUP void VerbsPort::register_memory(const MemorySpan& span) {
+void VerbsPort::register_memory(const MemorySpan& span) {
   const std::lock_guard lock(mutex_);
   if (queues_ != nullptr) queues_->add_region(span);
   regions_[span.key] = span;
 }
 
-MRC_SETUP void VerbsPort::deregister_memory(std::uint32_t key) noexcept {
+void VerbsPort::deregister_memory(std::uint32_t key) noexcept {
   const std::lock_guard lock(mutex_);
   if (queues_ != nullptr) queues_->remove_region(key);
   regions_.erase(key);
 }
 
-MRC_SETUP std::uint64_t VerbsPort::add_peer(PeerId id, const Route& route) {
+std::uint64_t VerbsPort::add_peer(PeerId id, const Route& route) {
   if (is_v4(route.address.ip) != is_v4(address_.ip))
     throw Error(Errc::unreachable, "peer " + format_address(route.address) + " and local address " +
                                        format_ip(address_.ip) + " are of different IP versions");
@@ -235,13 +235,13 @@ MRC_SETUP std::uint64_t VerbsPort::add_peer(PeerId id, const Route& route) {
   return source_tag(route.address.ip);
 }
 
-MRC_SETUP void VerbsPort::remove_peer(PeerId id) noexcept {
+void VerbsPort::remove_peer(PeerId id) noexcept {
   const std::lock_guard lock(mutex_);
   if (Peer* peer = peers_.find(id)) leave_session(*peer);
   peers_.remove(id);
 }
 
-MRC_SETUP VerbsSession& VerbsPort::session_of(const Route& route) {
+VerbsSession& VerbsPort::session_of(const Route& route) {
   std::unique_ptr<VerbsSession>& entry = sessions_[route.contact.token];
   if (entry) return *entry;
   entry = std::make_unique<VerbsSession>();
@@ -261,20 +261,19 @@ MRC_SETUP VerbsSession& VerbsPort::session_of(const Route& route) {
 }
 
 /// The keeper's thread closes sessions that nobody uses.
-MRC_SETUP void VerbsPort::leave_session(Peer& peer) noexcept {
+void VerbsPort::leave_session(Peer& peer) noexcept {
   if (peer.session == nullptr) return;
   --std::exchange(peer.session, nullptr)->uses;
   look();
 }
 
-MRC_SETUP void VerbsPort::enter_source(VerbsSession& session) {
+void VerbsPort::enter_source(VerbsSession& session) {
   std::erase_if(sources_, [&](const auto& source) { return source.second == &session; });
   for (const std::uint32_t qpn : session.qpns)
     sources_[source_of(session.address.ip, qpn)] = &session;
 }
 
-MRC_SETUP void VerbsPort::forget_session(VerbsSession& session,
-                                         std::vector<wire::CopyId>& copies) noexcept {
+void VerbsPort::forget_session(VerbsSession& session, std::vector<wire::CopyId>& copies) noexcept {
   detach(session, copies);
   std::erase_if(sources_, [&](const auto& source) { return source.second == &session; });
   if (uc_) uc_->sender.forget(session.number);
@@ -282,8 +281,7 @@ MRC_SETUP void VerbsPort::forget_session(VerbsSession& session,
   addresses_->forget(session.address.ip);
 }
 
-MRC_SETUP void VerbsPort::detach(VerbsSession& session,
-                                 std::vector<wire::CopyId>& copies) noexcept {
+void VerbsPort::detach(VerbsSession& session, std::vector<wire::CopyId>& copies) noexcept {
   if (!session.placement) return;
   const UcReceiverStats& uc = session.placement->receiver.stats();
   stats_.path_resets += uc.resets;
@@ -297,11 +295,11 @@ MRC_SETUP void VerbsPort::detach(VerbsSession& session,
   session.placement->in_flight = session.placement->touched = session.placement->waiting = false;
 }
 
-MRC_SETUP std::string VerbsPort::await_route(const PeerRoute& route, Duration patience) const {
+std::string VerbsPort::await_route(const PeerRoute& route, Duration patience) const {
   return addresses_->wait(route.as<Route>().address.ip, patience);
 }
 
-MRC_SETUP std::vector<std::uint8_t> VerbsPort::connection_data() const {
+std::vector<std::uint8_t> VerbsPort::connection_data() const {
   const std::lock_guard lock(mutex_);
   VerbsContact contact;
   contact.token = token_;
@@ -312,14 +310,14 @@ MRC_SETUP std::vector<std::uint8_t> VerbsPort::connection_data() const {
   return encode(contact);
 }
 
-MRC_DECL std::span<const wire::CopyId> VerbsPort::take_released() noexcept {
+std::span<const wire::CopyId> VerbsPort::take_released() noexcept {
   const std::lock_guard lock(mutex_);
   taken_.clear();
   std::swap(taken_, released_);
   return taken_;
 }
 
-MRC_DECL std::span<const wire::PacketName> VerbsPort::take_settled() noexcept {
+std::span<const wire::PacketName> VerbsPort::take_settled() noexcept {
   settled_.clear();
   if (!uc_) return settled_;
   const std::lock_guard lock(mutex_);
@@ -333,7 +331,7 @@ MRC_DECL std::span<const wire::PacketName> VerbsPort::take_settled() noexcept {
   return settled_;
 }
 
-MRC_DECL bool VerbsPort::arm() noexcept {
+bool VerbsPort::arm() noexcept {
   const std::lock_guard lock(mutex_);
   std::uint64_t count = 0;
   (void)uncancelled::read(wake_.fd(), &count, sizeof count);
@@ -350,11 +348,11 @@ MRC_DECL bool VerbsPort::arm() noexcept {
   return quiet && released_.empty();
 }
 
-MRC_DECL Time VerbsPort::next_release() const noexcept {
+Time VerbsPort::next_release() const noexcept {
   return faults_.next_release();
 }
 
-MRC_DECL PortStats VerbsPort::stats() const noexcept {
+PortStats VerbsPort::stats() const noexcept {
   const std::lock_guard lock(mutex_);
   PortStats stats = stats_;
   stats.tx_calls = doorbells_ + (queues_ != nullptr ? queues_->doorbells() : 0);
@@ -369,11 +367,11 @@ MRC_DECL PortStats VerbsPort::stats() const noexcept {
 
 // --- Faults -------------------------------------------------------------------------------------
 
-MRC_DECL void VerbsPort::set_fault(const FaultSpec& spec) {
+void VerbsPort::set_fault(const FaultSpec& spec) {
   faults_.set(detail::as_seen_by_device(spec));
 }
 
-MRC_DECL void VerbsPort::set_path_fault(std::uint16_t port_path, const FaultSpec& spec) {
+void VerbsPort::set_path_fault(std::uint16_t port_path, const FaultSpec& spec) {
   faults_.set_outbound(port_path, detail::as_seen_by_device(spec));
 }
 

@@ -11,7 +11,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/core/unique_fd.hpp"
 #include "mrc/plane/port.hpp"
@@ -231,7 +230,3 @@ class VerbsQueues {
 };
 
 }  // namespace mrc::inline v0_1::port
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/verbs/verbs_queues.inl"
-#endif

@@ -18,8 +18,7 @@
 
 namespace mrc::inline v0_1::port {
 
-MRC_SETUP VerbsQueues::VerbsQueues(const VerbsPortOptions& options, VerbsDevice device,
-                                   std::uint32_t qkey)
+VerbsQueues::VerbsQueues(const VerbsPortOptions& options, VerbsDevice device, std::uint32_t qkey)
     : device_(std::move(device)),
       qkey_(qkey),
       placement_(options.placement),
@@ -47,9 +46,9 @@ MRC_SETUP VerbsQueues::VerbsQueues(const VerbsPortOptions& options, VerbsDevice 
   open_queues();
 }
 
-MRC_SETUP VerbsQueues::~VerbsQueues() = default;
+VerbsQueues::~VerbsQueues() = default;
 
-MRC_SETUP void VerbsQueues::open_memory() {
+void VerbsQueues::open_memory() {
   const VerbsLibrary& v = VerbsLibrary::get();
   errno = 0;
   pd_.reset(v.alloc_pd(device_.context.get()));
@@ -65,7 +64,7 @@ MRC_SETUP void VerbsQueues::open_memory() {
   for (std::uint16_t i = 0; i < kBounces; ++i) free_bounces_.push_back(i);
 }
 
-MRC_SETUP void VerbsQueues::open_queues() {
+void VerbsQueues::open_queues() {
   const VerbsLibrary& v = VerbsLibrary::get();
   ibv_context* context = device_.context.get();
   errno = 0;
@@ -102,7 +101,7 @@ MRC_SETUP void VerbsQueues::open_queues() {
   }
 }
 
-MRC_SETUP VerbsHandle<ibv_qp> VerbsQueues::make_qp() {
+VerbsHandle<ibv_qp> VerbsQueues::make_qp() {
   ibv_qp_init_attr attributes{};
   attributes.send_cq = sent_.get();
   attributes.recv_cq = arrived_.get();
@@ -125,7 +124,7 @@ MRC_SETUP VerbsHandle<ibv_qp> VerbsQueues::make_qp() {
 }
 
 /// RESET to RTS. Returns an errno value.
-MRC_SETUP int VerbsQueues::start(ibv_qp* qp, std::uint32_t psn) const noexcept {
+int VerbsQueues::start(ibv_qp* qp, std::uint32_t psn) const noexcept {
   const VerbsLibrary& v = VerbsLibrary::get();
   ibv_qp_attr a{};
   a.qp_state = IBV_QPS_INIT;
@@ -142,7 +141,7 @@ MRC_SETUP int VerbsQueues::start(ibv_qp* qp, std::uint32_t psn) const noexcept {
   return v.modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN);
 }
 
-MRC_SETUP void VerbsQueues::stop(std::vector<wire::CopyId>& released) noexcept {
+void VerbsQueues::stop(std::vector<wire::CopyId>& released) noexcept {
   for (Lane& lane : lanes_) {
     ibv_qp_attr a{};
     a.qp_state = IBV_QPS_RESET;
@@ -164,7 +163,7 @@ MRC_SETUP void VerbsQueues::stop(std::vector<wire::CopyId>& released) noexcept {
   }
 }
 
-MRC_SETUP bool VerbsQueues::restart() noexcept {
+bool VerbsQueues::restart() noexcept {
   for (Lane& lane : lanes_)
     if (!lane.qp || start(lane.qp.get(), 0) != 0) return false;
   failed_ = false;
@@ -181,7 +180,7 @@ namespace detail {
 
 }  // namespace detail
 
-MRC_SETUP void VerbsQueues::add_region(const MemorySpan& span) {
+void VerbsQueues::add_region(const MemorySpan& span) {
   if (span.length == 0) return;
   const bool placed = placement_ && detail::placeable(span);
   constexpr int kPlaced =
@@ -191,13 +190,13 @@ MRC_SETUP void VerbsQueues::add_region(const MemorySpan& span) {
       placed};
 }
 
-MRC_SETUP std::optional<std::uint32_t> VerbsQueues::remote_key(std::uint32_t key) const noexcept {
+std::optional<std::uint32_t> VerbsQueues::remote_key(std::uint32_t key) const noexcept {
   const auto at = regions_.find(key);
   if (at == regions_.end() || !at->second.placed) return std::nullopt;
   return at->second.mr->rkey;
 }
 
-MRC_SETUP std::vector<std::uint32_t> VerbsQueues::regions() const {
+std::vector<std::uint32_t> VerbsQueues::regions() const {
   std::vector<std::uint32_t> keys;
   for (const auto& region : regions_) keys.push_back(region.first);
   return keys;
@@ -205,8 +204,8 @@ MRC_SETUP std::vector<std::uint32_t> VerbsQueues::regions() const {
 
 // --- Sending ------------------------------------------------------------------------------------
 
-MRC_DECL std::size_t VerbsQueues::locate(std::span<const wire::TxSge> payload,
-                                         std::span<ibv_sge> out) noexcept {
+std::size_t VerbsQueues::locate(std::span<const wire::TxSge> payload,
+                                std::span<ibv_sge> out) noexcept {
   if (payload.size() > out.size()) return 0;
   std::size_t n = 0;
   for (const wire::TxSge& sge : payload) {
@@ -222,8 +221,8 @@ MRC_DECL std::size_t VerbsQueues::locate(std::span<const wire::TxSge> payload,
   return n;
 }
 
-MRC_DECL bool VerbsQueues::copy_payload(std::span<const wire::TxSge> payload, std::uint32_t length,
-                                        std::uint8_t* slot, ibv_sge& out, Record& record) noexcept {
+bool VerbsQueues::copy_payload(std::span<const wire::TxSge> payload, std::uint32_t length,
+                               std::uint8_t* slot, ibv_sge& out, Record& record) noexcept {
   std::uint8_t* at = slot + kHeadBytes;
   std::uint32_t lkey = slots_mr_->lkey;
   if (length > kSlotBytes - kHeadBytes) {
@@ -242,9 +241,9 @@ MRC_DECL bool VerbsQueues::copy_payload(std::span<const wire::TxSge> payload, st
   return true;
 }
 
-MRC_DECL bool VerbsQueues::build(const wire::TxBurst& burst, const wire::TxPacket& packet,
-                                 std::uint16_t path, std::uint32_t index,
-                                 const VerbsTarget& target) noexcept {
+bool VerbsQueues::build(const wire::TxBurst& burst, const wire::TxPacket& packet,
+                        std::uint16_t path, std::uint32_t index,
+                        const VerbsTarget& target) noexcept {
   Lane& lane = lanes_[path];
   const std::uint32_t number = lane.posted + index;
   std::uint8_t* slot = slot_of(path, number);
@@ -274,9 +273,9 @@ MRC_DECL bool VerbsQueues::build(const wire::TxBurst& burst, const wire::TxPacke
   return true;
 }
 
-MRC_DECL void VerbsQueues::set_request(std::uint32_t index, std::uint32_t number,
-                                       std::uint16_t path, int sges, std::uint8_t header_length,
-                                       const VerbsTarget& target) noexcept {
+void VerbsQueues::set_request(std::uint32_t index, std::uint32_t number, std::uint16_t path,
+                              int sges, std::uint8_t header_length,
+                              const VerbsTarget& target) noexcept {
   ibv_send_wr& wr = requests_[index];
   wr = {};
   wr.wr_id = std::uint64_t{path} << 32 | (number + 1);
@@ -289,8 +288,8 @@ MRC_DECL void VerbsQueues::set_request(std::uint32_t index, std::uint32_t number
   wr.wr.ud = {target.address, target.qpn, target.qkey};
 }
 
-MRC_DECL bool VerbsQueues::send_bytes(Bytes message, std::uint16_t path,
-                                      const VerbsTarget& target) noexcept {
+bool VerbsQueues::send_bytes(Bytes message, std::uint16_t path,
+                             const VerbsTarget& target) noexcept {
   Lane& lane = lanes_[path];
   std::uint8_t* slot = slot_of(path, lane.posted);
   lane.records[lane.posted % send_depth_] = {};
@@ -301,7 +300,7 @@ MRC_DECL bool VerbsQueues::send_bytes(Bytes message, std::uint16_t path,
   return post(path, 1) == 1;
 }
 
-MRC_DECL std::uint32_t VerbsQueues::post(std::uint16_t path, std::uint32_t count) noexcept {
+std::uint32_t VerbsQueues::post(std::uint16_t path, std::uint32_t count) noexcept {
   if (count == 0) return 0;
   Lane& lane = lanes_[path];
   for (std::uint32_t i = 0; i < count; ++i)
@@ -323,8 +322,8 @@ MRC_DECL std::uint32_t VerbsQueues::post(std::uint16_t path, std::uint32_t count
   return posted;
 }
 
-MRC_DECL void VerbsQueues::release(Lane& lane, std::uint32_t up_to,
-                                   std::vector<wire::CopyId>& released) noexcept {
+void VerbsQueues::release(Lane& lane, std::uint32_t up_to,
+                          std::vector<wire::CopyId>& released) noexcept {
   for (; lane.done != up_to; ++lane.done) {
     Record& record = lane.records[lane.done % send_depth_];
     if (record.copy != wire::CopyId::none) released.push_back(record.copy);
@@ -333,13 +332,13 @@ MRC_DECL void VerbsQueues::release(Lane& lane, std::uint32_t up_to,
   }
 }
 
-MRC_DECL void VerbsQueues::take_sent(std::vector<wire::CopyId>& released) noexcept {
+void VerbsQueues::take_sent(std::vector<wire::CopyId>& released) noexcept {
   released.insert(released.end(), early_released_.begin(), early_released_.end());
   early_released_.clear();
   poll_sent(released);
 }
 
-MRC_DECL void VerbsQueues::poll_sent(std::vector<wire::CopyId>& released) noexcept {
+void VerbsQueues::poll_sent(std::vector<wire::CopyId>& released) noexcept {
   std::array<ibv_wc, 32> done;
   for (int n = 1; n > 0;) {
     n = ibv_poll_cq(sent_.get(), static_cast<int>(done.size()), done.data());
@@ -359,7 +358,7 @@ MRC_DECL void VerbsQueues::poll_sent(std::vector<wire::CopyId>& released) noexce
 
 // --- Receiving ----------------------------------------------------------------------------------
 
-MRC_DECL std::size_t VerbsQueues::take_arrived(std::span<VerbsArrival> out) noexcept {
+std::size_t VerbsQueues::take_arrived(std::span<VerbsArrival> out) noexcept {
   std::array<ibv_wc, VerbsArrivals::kBatch> polled;
   const std::span<ibv_wc> room(polled.data(), std::min(polled.size(), out.size()));
   const auto done = room.first(arrivals_.poll(arrived_.get(), room));
@@ -377,7 +376,7 @@ MRC_DECL std::size_t VerbsQueues::take_arrived(std::span<VerbsArrival> out) noex
   return count;
 }
 
-MRC_DECL void VerbsQueues::refill() noexcept {
+void VerbsQueues::refill() noexcept {
   std::array<ibv_recv_wr, kChain> requests;
   std::array<ibv_sge, kChain> sges;
   while (!idle_.empty()) {
@@ -402,7 +401,7 @@ MRC_DECL void VerbsQueues::refill() noexcept {
   }
 }
 
-MRC_DECL bool VerbsQueues::arm() noexcept {
+bool VerbsQueues::arm() noexcept {
   drain_events(channel_.get());
   if (ibv_req_notify_cq(sent_.get(), 0) != 0) failed_ = true;
   poll_sent(early_released_);

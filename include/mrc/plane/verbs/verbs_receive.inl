@@ -34,7 +34,7 @@ struct VerbsPort::Sink {
   }
 };
 
-MRC_DECL void VerbsPort::receive(Time now, RxBurst& rx) noexcept {
+void VerbsPort::receive(Time now, RxBurst& rx) noexcept {
   const std::lock_guard lock(mutex_);
   Sink sink{*this, now, rx};
   headers_used_ = 0;
@@ -66,7 +66,7 @@ MRC_DECL void VerbsPort::receive(Time now, RxBurst& rx) noexcept {
 
 // --- By UD --------------------------------------------------------------------------------------
 
-MRC_DECL void VerbsPort::take_in(Time now, const VerbsArrival& arrival, Sink& sink) noexcept {
+void VerbsPort::take_in(Time now, const VerbsArrival& arrival, Sink& sink) noexcept {
   const auto immediate = UdImmediate::of(arrival.immediate);
   RawPacket packet;
   wire::RxPacket& facts = packet.facts;
@@ -109,7 +109,7 @@ MRC_DECL void VerbsPort::take_in(Time now, const VerbsArrival& arrival, Sink& si
 
 /// A retransmission is handed on: can an earlier copy of it still be written? False: it must not be
 /// handed on now; it will come again.
-MRC_DECL bool VerbsPort::settle(Time now, const RawPacket& raw, wire::RxPacket& packet) noexcept {
+bool VerbsPort::settle(Time now, const RawPacket& raw, wire::RxPacket& packet) noexcept {
   packet.bytes = Bytes(raw.bytes).subspan(raw.to_port + kUdCheckSize);
   if (!uc_) return true;  // nothing was ever placed here
   const auto source = sources_.find(source_of(raw.from, raw.flow_label));
@@ -138,7 +138,7 @@ MRC_DECL bool VerbsPort::settle(Time now, const RawPacket& raw, wire::RxPacket& 
 
 // --- Placed by the device -----------------------------------------------------------------------
 
-MRC_DECL void VerbsPort::receive_placed(Time now, Sink& sink) noexcept {
+void VerbsPort::receive_placed(Time now, Sink& sink) noexcept {
   std::erase_if(uc_->in_flight, [this](VerbsSession* session) {
     VerbsUcSend& sender = *session->placement->sender;
     sender.take_sent(released_);
@@ -166,8 +166,8 @@ MRC_DECL void VerbsPort::receive_placed(Time now, Sink& sink) noexcept {
   }
 }
 
-MRC_DECL void VerbsPort::take_headers(const VerbsArrival& arrival, const IpAddress& from,
-                                      Sink& sink) noexcept {
+void VerbsPort::take_headers(const VerbsArrival& arrival, const IpAddress& from,
+                             Sink& sink) noexcept {
   const Bytes message = Bytes(arrival.message).subspan(wire::kGrhSize);
   const auto source = sources_.find(source_of(from, arrival.source));
   if (source == sources_.end() || !source->second->placement ||
@@ -184,8 +184,8 @@ MRC_DECL void VerbsPort::take_headers(const VerbsArrival& arrival, const IpAddre
 }
 
 /// One that does not fit is lost to the engine: it will be sent again.
-MRC_DECL void VerbsPort::deliver_joined(const UcJoined& joined, const VerbsSession& session,
-                                        Sink& sink) noexcept {
+void VerbsPort::deliver_joined(const UcJoined& joined, const VerbsSession& session,
+                               Sink& sink) noexcept {
   if (sink.full() || headers_used_ == headers_.size()) return;
   auto& header = headers_[headers_used_++];
   std::copy(joined.header.begin(), joined.header.end(), header.begin());

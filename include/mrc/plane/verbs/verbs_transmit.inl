@@ -25,8 +25,8 @@ namespace detail {
 
 }  // namespace detail
 
-MRC_DECL std::uint32_t VerbsPort::transmit(Time now, const wire::TxBurst& burst,
-                                           std::span<const wire::TxGroup> groups) noexcept {
+std::uint32_t VerbsPort::transmit(Time now, const wire::TxBurst& burst,
+                                  std::span<const wire::TxGroup> groups) noexcept {
   const std::lock_guard lock(mutex_);
   std::uint32_t taken = 0;
   for (const wire::TxGroup& group : groups) {
@@ -44,13 +44,13 @@ MRC_DECL std::uint32_t VerbsPort::transmit(Time now, const wire::TxBurst& burst,
 }
 
 /// Packets that go nowhere count as taken: their payload is not read.
-MRC_DECL void VerbsPort::forget(std::span<const wire::TxPacket> packets) noexcept {
+void VerbsPort::forget(std::span<const wire::TxPacket> packets) noexcept {
   for (const wire::TxPacket& packet : packets)
     if (packet.copy != wire::CopyId::none) released_.push_back(packet.copy);
 }
 
-MRC_DECL std::uint32_t VerbsPort::send_group(Time now, const wire::TxBurst& burst,
-                                             std::span<const wire::TxPacket> packets) noexcept {
+std::uint32_t VerbsPort::send_group(Time now, const wire::TxBurst& burst,
+                                    std::span<const wire::TxPacket> packets) noexcept {
   const std::uint16_t path = packets.front().port_path;
   const Peer* peer = peers_.find(packets.front().peer);
   VerbsSession* session = peer != nullptr ? peer->session : nullptr;
@@ -93,9 +93,8 @@ MRC_DECL std::uint32_t VerbsPort::send_group(Time now, const wire::TxBurst& burs
 }
 
 /// A packet that is sent for the first time may be placed by the peer's device.
-MRC_DECL VerbsPort::Way VerbsPort::way_of(Time now, const wire::TxBurst&,
-                                          const wire::TxPacket& packet,
-                                          VerbsSession& session) noexcept {
+VerbsPort::Way VerbsPort::way_of(Time now, const wire::TxBurst&, const wire::TxPacket& packet,
+                                 VerbsSession& session) noexcept {
   if (!sendable(packet, capabilities_.max_packet)) [[unlikely]]
     return Way::impossible;
   const bool vanishes = faults_.active() && faults_.vanishes(packet.port_path);
@@ -116,9 +115,9 @@ MRC_DECL VerbsPort::Way VerbsPort::way_of(Time now, const wire::TxBurst&,
 
 // --- By UD --------------------------------------------------------------------------------------
 
-MRC_DECL std::uint32_t VerbsPort::send(Time now, const wire::TxBurst& burst,
-                                       std::span<const wire::TxPacket> packets,
-                                       VerbsSession& session, std::uint16_t path) noexcept {
+std::uint32_t VerbsPort::send(Time now, const wire::TxBurst& burst,
+                              std::span<const wire::TxPacket> packets, VerbsSession& session,
+                              std::uint16_t path) noexcept {
   // A message of headers must fit behind them.
   if (queues_->room(path) <= packets.size()) queues_->take_sent(released_);
   const std::uint32_t room = queues_->room(path);
@@ -137,8 +136,8 @@ MRC_DECL std::uint32_t VerbsPort::send(Time now, const wire::TxBurst& burst,
 }
 
 /// Where a packet goes. A retransmission says which writes may have carried it before.
-MRC_DECL VerbsTarget VerbsPort::target_of(Time now, const wire::TxPacket& packet,
-                                          VerbsSession& session) noexcept {
+VerbsTarget VerbsPort::target_of(Time now, const wire::TxPacket& packet,
+                                 VerbsSession& session) noexcept {
   const std::uint16_t path = packet.port_path;
   VerbsTarget target{session.handles->of(path, packet.dscp == options_.dscp.control),
                      session.qpns[path % session.qpns.size()],
@@ -173,18 +172,18 @@ MRC_DECL VerbsTarget VerbsPort::target_of(Time now, const wire::TxPacket& packet
 // --- Placed by the peer's device ----------------------------------------------------------------
 
 /// finish_placing() has something to do for the session.
-MRC_DECL void VerbsPort::touch(VerbsSession& session) noexcept {
+void VerbsPort::touch(VerbsSession& session) noexcept {
   if (!std::exchange(session.placement->touched, true)) uc_->touched.push_back(&session);
 }
 
 /// The path is to bring something later soon.
-MRC_DECL void VerbsPort::mark(VerbsSession& session, std::uint16_t path) noexcept {
+void VerbsPort::mark(VerbsSession& session, std::uint16_t path) noexcept {
   touch(session);
   session.placement->marked |= std::uint64_t{1} << path;
 }
 
 /// 0: the peer's device may not write there, or it is not known yet.
-MRC_DECL std::uint32_t VerbsPort::device_key(VerbsSession& session, std::uint32_t key) noexcept {
+std::uint32_t VerbsPort::device_key(VerbsSession& session, std::uint32_t key) noexcept {
   const auto at = session.placement->keys.find(key);
   if (at != session.placement->keys.end()) return at->second;
   if (session.queries.size() < VerbsSession::kMaxQueries && session.queries.try_emplace(key).second)
@@ -193,8 +192,8 @@ MRC_DECL std::uint32_t VerbsPort::device_key(VerbsSession& session, std::uint32_
 }
 
 /// Prepares the write of a packet and its header. False: it has to go by UD.
-MRC_DECL bool VerbsPort::place(Time now, const wire::TxBurst& burst, const wire::TxPacket& packet,
-                               VerbsSession& session) noexcept {
+bool VerbsPort::place(Time now, const wire::TxBurst& burst, const wire::TxPacket& packet,
+                      VerbsSession& session) noexcept {
   VerbsPlacement& placement = *session.placement;
   const wire::WriteView view = wire::view_write({packet.header.data(), packet.header_length});
   const std::uint16_t path = packet.port_path;
@@ -230,7 +229,7 @@ MRC_DECL bool VerbsPort::place(Time now, const wire::TxBurst& burst, const wire:
   return true;
 }
 
-MRC_DECL void VerbsPort::send_headers(VerbsSession& session, std::uint16_t path) noexcept {
+void VerbsPort::send_headers(VerbsSession& session, std::uint16_t path) noexcept {
   VerbsPlacement& placement = *session.placement;
   if (!placement.headers.empty() && queues_->room(path) > 0) {
     const VerbsTarget target{session.handles->of(path, false),
@@ -248,7 +247,7 @@ MRC_DECL void VerbsPort::send_headers(VerbsSession& session, std::uint16_t path)
 }
 
 /// Sends what place() and mark() have prepared.
-MRC_DECL void VerbsPort::finish_placing() noexcept {
+void VerbsPort::finish_placing() noexcept {
   for (VerbsSession* session : uc_->touched) {
     VerbsPlacement& placement = *session->placement;
     VerbsUcSend& sender = *placement.sender;

@@ -8,7 +8,6 @@
 #include <span>
 #include <vector>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/plane/verbs/verbs_arrivals.hpp"
 #include "mrc/plane/verbs/verbs_queues.hpp"
@@ -132,7 +131,3 @@ struct VerbsParts {
 };
 
 }  // namespace mrc::inline v0_1::port
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/plane/verbs/verbs_uc.inl"
-#endif

@@ -50,7 +50,7 @@ inline void connect_uc(const VerbsQueues& queues, ibv_qp* qp, const ibv_ah_attr&
 
 // --- Receiving ----------------------------------------------------------------------------------
 
-MRC_SETUP VerbsUcReceive::VerbsUcReceive(const VerbsQueues& queues) : queues_(queues) {
+VerbsUcReceive::VerbsUcReceive(const VerbsQueues& queues) : queues_(queues) {
   const VerbsLibrary& v = VerbsLibrary::get();
   const VerbsDevice& device = queues.device();
   const int depth = std::min({4096, device.limits.max_srq_wr, device.limits.max_cqe});
@@ -64,7 +64,7 @@ MRC_SETUP VerbsUcReceive::VerbsUcReceive(const VerbsQueues& queues) : queues_(qu
   refill(static_cast<std::size_t>(depth));
 }
 
-MRC_SETUP VerbsHandle<ibv_qp> VerbsUcReceive::make_receiver(ibv_ah_attr address) const {
+VerbsHandle<ibv_qp> VerbsUcReceive::make_receiver(ibv_ah_attr address) const {
   ibv_qp_init_attr a{};
   a.qp_type = IBV_QPT_UC;
   a.send_cq = a.recv_cq = arrived_.get();
@@ -80,7 +80,7 @@ MRC_SETUP VerbsHandle<ibv_qp> VerbsUcReceive::make_receiver(ibv_ah_attr address)
   return qp;
 }
 
-MRC_DECL std::size_t VerbsUcReceive::take_arrived(std::span<VerbsUcArrival> out) noexcept {
+std::size_t VerbsUcReceive::take_arrived(std::span<VerbsUcArrival> out) noexcept {
   std::array<ibv_wc, VerbsArrivals::kBatch> polled;
   const std::size_t count =
       arrivals_.poll(arrived_.get(), std::span(polled).first(std::min(out.size(), polled.size())));
@@ -94,7 +94,7 @@ MRC_DECL std::size_t VerbsUcReceive::take_arrived(std::span<VerbsUcArrival> out)
   return good;
 }
 
-MRC_DECL void VerbsUcReceive::refill(std::size_t count) noexcept {
+void VerbsUcReceive::refill(std::size_t count) noexcept {
   std::array<ibv_recv_wr, 32> requests{};
   while (count > 0 && !failed_) {
     const std::size_t n = std::min(count, requests.size());
@@ -105,13 +105,13 @@ MRC_DECL void VerbsUcReceive::refill(std::size_t count) noexcept {
   }
 }
 
-MRC_DECL bool VerbsUcReceive::arm() noexcept {
+bool VerbsUcReceive::arm() noexcept {
   return arrivals_.arm(arrived_.get(), failed_);
 }
 
 // --- Sending ------------------------------------------------------------------------------------
 
-MRC_SETUP VerbsUcSend::VerbsUcSend(const VerbsQueues& queues, std::uint16_t paths)
+VerbsUcSend::VerbsUcSend(const VerbsQueues& queues, std::uint16_t paths)
     : queues_(queues), lanes_(paths) {
   const VerbsDevice& device = queues.device();
   errno = 0;
@@ -125,8 +125,7 @@ MRC_SETUP VerbsUcSend::VerbsUcSend(const VerbsQueues& queues, std::uint16_t path
                 errno != 0 ? errno : ENOMEM);
 }
 
-MRC_SETUP VerbsHandle<ibv_qp> VerbsUcSend::make_sender(ibv_ah_attr address,
-                                                       std::uint32_t qpn) const {
+VerbsHandle<ibv_qp> VerbsUcSend::make_sender(ibv_ah_attr address, std::uint32_t qpn) const {
   ibv_qp_init_attr a{};
   a.qp_type = IBV_QPT_UC;
   a.send_cq = a.recv_cq = sent_.get();
@@ -143,8 +142,8 @@ MRC_SETUP VerbsHandle<ibv_qp> VerbsUcSend::make_sender(ibv_ah_attr address,
   return qp;
 }
 
-MRC_SETUP VerbsHandle<ibv_qp> VerbsUcSend::exchange(std::uint16_t path, VerbsHandle<ibv_qp> qp,
-                                                    std::vector<wire::CopyId>& copies) noexcept {
+VerbsHandle<ibv_qp> VerbsUcSend::exchange(std::uint16_t path, VerbsHandle<ibv_qp> qp,
+                                          std::vector<wire::CopyId>& copies) noexcept {
   Lane& lane = lanes_[path];
   take_sent(copies);  // so that those of this queue pair are the last of a former one in the queue
   outstanding_ -= lane.posted - lane.done;
@@ -156,7 +155,7 @@ MRC_SETUP VerbsHandle<ibv_qp> VerbsUcSend::exchange(std::uint16_t path, VerbsHan
   return qp;
 }
 
-MRC_SETUP void VerbsUcSend::give_up(std::vector<wire::CopyId>& copies) noexcept {
+void VerbsUcSend::give_up(std::vector<wire::CopyId>& copies) noexcept {
   for (Lane& lane : lanes_) {
     lane.posted += std::exchange(lane.waiting, 0);
     release(lane, lane.posted, copies);
@@ -164,9 +163,8 @@ MRC_SETUP void VerbsUcSend::give_up(std::vector<wire::CopyId>& copies) noexcept 
   outstanding_ = 0;
 }
 
-MRC_DECL void VerbsUcSend::add(std::uint16_t path, std::span<const ibv_sge> payload,
-                               std::uint64_t remote, std::uint32_t rkey, std::uint32_t seq,
-                               wire::CopyId copy) noexcept {
+void VerbsUcSend::add(std::uint16_t path, std::span<const ibv_sge> payload, std::uint64_t remote,
+                      std::uint32_t rkey, std::uint32_t seq, wire::CopyId copy) noexcept {
   Lane& lane = lanes_[path];
   const std::uint32_t index = (lane.posted + lane.waiting++) % kDepth;
   lane.copies[index] = copy;
@@ -183,7 +181,7 @@ MRC_DECL void VerbsUcSend::add(std::uint16_t path, std::span<const ibv_sge> payl
   wr.wr.rdma = {remote, rkey};
 }
 
-MRC_DECL bool VerbsUcSend::post(std::uint16_t path) noexcept {
+bool VerbsUcSend::post(std::uint16_t path) noexcept {
   Lane& lane = lanes_[path];
   const std::uint32_t count = std::exchange(lane.waiting, 0);
   if (count == 0) return true;
@@ -200,15 +198,15 @@ MRC_DECL bool VerbsUcSend::post(std::uint16_t path) noexcept {
   return !failed_;
 }
 
-MRC_DECL void VerbsUcSend::release(Lane& lane, std::uint32_t up_to,
-                                   std::vector<wire::CopyId>& released) noexcept {
+void VerbsUcSend::release(Lane& lane, std::uint32_t up_to,
+                          std::vector<wire::CopyId>& released) noexcept {
   for (; lane.done != up_to; ++lane.done) {
     wire::CopyId& copy = lane.copies[lane.done % kDepth];
     if (copy != wire::CopyId::none) released.push_back(std::exchange(copy, wire::CopyId::none));
   }
 }
 
-MRC_DECL void VerbsUcSend::take_sent(std::vector<wire::CopyId>& released) noexcept {
+void VerbsUcSend::take_sent(std::vector<wire::CopyId>& released) noexcept {
   std::array<ibv_wc, 32> done;
   for (int n = static_cast<int>(done.size()); n == static_cast<int>(done.size());) {
     n = ibv_poll_cq(sent_.get(), static_cast<int>(done.size()), done.data());

@@ -7,7 +7,6 @@
 #include <deque>
 
 #include "mrc/core/error.hpp"
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/sim/baseline/pacer.hpp"
 #include "mrc/sim/baseline/rc_packet.hpp"
@@ -180,7 +179,3 @@ class RcSender {
 };
 
 }  // namespace mrc::inline v0_1::sim::baseline
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/sim/rc_sender.inl"
-#endif

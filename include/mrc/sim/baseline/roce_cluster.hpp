@@ -6,7 +6,6 @@
 #include <memory>
 #include <vector>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/sim/baseline/roce_host.hpp"
 #include "mrc/sim/cluster.hpp"
 
@@ -90,7 +89,3 @@ class RoceCluster : public Cluster, private RoceHost::Application {
 };
 
 }  // namespace mrc::inline v0_1::sim::baseline
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/sim/roce_cluster.inl"
-#endif

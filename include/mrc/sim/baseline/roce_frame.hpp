@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/sim/baseline/roce_wire.hpp"
 #include "mrc/wire/ip.hpp"
@@ -60,7 +59,3 @@ struct RoceFrame {
 [[nodiscard]] RoceError parse_roce_frame(Bytes l3, RoceFrame& out) noexcept;
 
 }  // namespace mrc::inline v0_1::sim::baseline
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/sim/roce_frame.inl"
-#endif

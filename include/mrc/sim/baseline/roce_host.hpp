@@ -5,7 +5,6 @@
 #include <deque>
 #include <vector>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/random.hpp"
 #include "mrc/sim/baseline/roce_frame.hpp"
 #include "mrc/sim/baseline/roce_settings.hpp"
@@ -139,7 +138,3 @@ class RoceHost : public Node {
 };
 
 }  // namespace mrc::inline v0_1::sim::baseline
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/sim/roce_host.inl"
-#endif

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/sim/baseline/rc_packet.hpp"
 #include "mrc/wire/bth.hpp"
@@ -155,7 +154,3 @@ struct RoceHeader {
                                    RoceHeader& out) noexcept;
 
 }  // namespace mrc::inline v0_1::sim::baseline
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/sim/roce_wire.inl"
-#endif

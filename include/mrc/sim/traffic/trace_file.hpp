@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "mrc/core/error.hpp"
-#include "mrc/core/linkage.hpp"
 #include "mrc/core/time.hpp"
 
 namespace mrc::inline v0_1::sim {
@@ -89,7 +88,3 @@ struct TraceFile {
 };
 
 }  // namespace mrc::inline v0_1::sim
-
-#ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/sim/trace_file.inl"
-#endif

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// One of the units of the compiled library (mrc/impl/src.hpp): the engine, and what of the layers
-/// below it is compiled.
-#ifndef MRC_SEPARATE_COMPILATION
-#error "define MRC_SEPARATE_COMPILATION in every unit of the program to compile OpenMRC once"
-#endif
-
+/// Definitions: the engine, and what of the layers below it is compiled.
 #include "mrc/cc/nscc_parameters.inl"
 #include "mrc/core/error.inl"
 #include "mrc/engine/completions.inl"

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// One of the units of the compiled library (mrc/impl/src.hpp): control sockets. Apart from the
-/// devices, since it needs a JSON library.
-#ifndef MRC_SEPARATE_COMPILATION
-#error "define MRC_SEPARATE_COMPILATION in every unit of the program to compile OpenMRC once"
-#endif
-
+/// Definitions: control sockets, and what is kept for all devices of a host.
 #include "mrc/control/client.inl"
 #include "mrc/control/fields.inl"
 #include "mrc/control/line_server.inl"

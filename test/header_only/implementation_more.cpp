@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#define MRC_IMPLEMENTATION
 #include "mrc/control.hpp"
 #include "mrc/fabric.hpp"
 #if __has_include(<infiniband/verbs.h>)

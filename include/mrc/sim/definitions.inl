@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// One of the units of the compiled library (mrc/impl/src.hpp): the simulator.
-#ifndef MRC_SEPARATE_COMPILATION
-#error "define MRC_SEPARATE_COMPILATION in every unit of the program to compile OpenMRC once"
-#endif
-
+/// Definitions: the simulator.
 #include "mrc/sim/fabric.inl"
 #include "mrc/sim/fault_swarm.inl"
 #include "mrc/sim/faults.inl"

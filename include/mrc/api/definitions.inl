@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// One of the units of the compiled library (mrc/impl/src.hpp): configuration, exchange of
-/// connection data, the texts of values and addresses, and the version.
-#ifndef MRC_SEPARATE_COMPILATION
-#error "define MRC_SEPARATE_COMPILATION in every unit of the program to compile OpenMRC once"
-#endif
-
+/// Definitions: configuration, exchange of connection data, the texts of values and addresses.
 #include "mrc/api/device_config.inl"
 #include "mrc/api/environment.inl"
 #include "mrc/api/option.inl"

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// One of the units of the compiled library (mrc/impl/src.hpp): descriptions of fabrics, and the
-/// JSON files that they are read from.
-#ifndef MRC_SEPARATE_COMPILATION
-#error "define MRC_SEPARATE_COMPILATION in every unit of the program to compile OpenMRC once"
-#endif
-
+/// Definitions: descriptions of fabrics, and the JSON that they are read from.
 #include "mrc/fabric/description.inl"
 #include "mrc/fabric/fabric_address.inl"
 #include "mrc/fabric/fabric_reader.inl"

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// One of the units of the compiled library (mrc/impl/src.hpp): planes on RDMA devices.
-/// Without the headers of libibverbs, only their names.
-#ifndef MRC_SEPARATE_COMPILATION
-#error "define MRC_SEPARATE_COMPILATION in every unit of the program to compile OpenMRC once"
-#endif
-
-#include "mrc/plane/packet/verbs_name.inl"
+/// Definitions: planes on RDMA devices. Without the headers of libibverbs, only what needs none.
+#include "mrc/plane/verbs/uc_message.inl"
+#include "mrc/plane/verbs/uc_receiver.inl"
+#include "mrc/plane/verbs/uc_sender.inl"
+#include "mrc/plane/verbs/uc_waits.inl"
+#include "mrc/plane/verbs/verbs_contact.inl"
+#include "mrc/plane/verbs/verbs_message.inl"
 #if __has_include(<infiniband/verbs.h>)
 #include "mrc/plane/verbs/verbs_addresses.inl"
 #include "mrc/plane/verbs/verbs_control.inl"

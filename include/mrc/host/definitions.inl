@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// One of the units of the compiled library (mrc/impl/src.hpp): devices and their progress. In one
-/// unit, so that rounds and what makes them are inlined into each other.
-#ifndef MRC_SEPARATE_COMPILATION
-#error "define MRC_SEPARATE_COMPILATION in every unit of the program to compile OpenMRC once"
-#endif
-
+/// Definitions: devices and their progress.
 #include "mrc/completion_channel.inl"
 #include "mrc/completion_queue.inl"
 #include "mrc/datagram_queue_pair.inl"
@@ -27,6 +22,7 @@
 #include "mrc/host/lane_profiles.inl"
 #include "mrc/host/lane_reports.inl"
 #include "mrc/host/lanes.inl"
+#include "mrc/host/modules.inl"
 #include "mrc/host/peers.inl"
 #include "mrc/host/plane_kinds.inl"
 #include "mrc/host/profile_follow.inl"

@@ -1,0 +1,3 @@
+// SPDX-License-Identifier: Apache-2.0
+#define MRC_IMPLEMENTATION
+#include "mrc/mrc.hpp"
