@@ -9,7 +9,7 @@
 #include <set>
 
 #include "mrc/core/random.hpp"
-#include "mrc/engine/send_queue.hpp"
+#include "mrc/engine/queues.hpp"
 
 using namespace mrc;
 using namespace mrc::engine;

@@ -3,7 +3,7 @@
 
 #include <deque>
 
-#include "mrc/path/size_trials.hpp"
+#include "mrc/path/trials.hpp"
 
 namespace mrc::path::size_trials_test {
 namespace {

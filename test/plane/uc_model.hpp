@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "mrc/core/random.hpp"
-#include "mrc/plane/verbs/uc_receiver.hpp"
+#include "mrc/plane/verbs/uc.hpp"
 #include "mrc/plane/verbs/uc_sender.hpp"
 #include "mrc/reliability/receive_window.hpp"
 

@@ -6,9 +6,9 @@
 #include <string>
 
 #include "mrc/wire/bth.hpp"
-#include "mrc/wire/control_headers.hpp"
 #include "mrc/wire/data_headers.hpp"
 #include "mrc/wire/endpoint_headers.hpp"
+#include "mrc/wire/headers.hpp"
 #include "vectors.hpp"
 
 namespace mrc::wire::headers_test {

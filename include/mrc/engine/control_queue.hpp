@@ -11,8 +11,8 @@
 #include "mrc/path/path_set.hpp"
 #include "mrc/path/piece_trials.hpp"
 #include "mrc/wire/burst.hpp"
-#include "mrc/wire/control_headers.hpp"
 #include "mrc/wire/data_headers.hpp"
+#include "mrc/wire/headers.hpp"
 
 namespace mrc::inline v0_1::engine {
 

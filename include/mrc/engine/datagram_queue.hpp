@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "mrc/core/types.hpp"
-#include "mrc/engine/send_queue.hpp"
+#include "mrc/engine/queues.hpp"
 
 namespace mrc::inline v0_1::engine {
 

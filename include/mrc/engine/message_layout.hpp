@@ -6,7 +6,7 @@
 
 #include "mrc/core/types.hpp"
 #include "mrc/engine/queue_pair.hpp"
-#include "mrc/engine/send_queue.hpp"
+#include "mrc/engine/queues.hpp"
 #include "mrc/reliability/packet_pool.hpp"
 #include "mrc/wire/overhead.hpp"
 

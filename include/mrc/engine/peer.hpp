@@ -18,7 +18,7 @@
 #include "mrc/path/piece_trials.hpp"
 #include "mrc/path/plane_trials.hpp"
 #include "mrc/path/reverse_set.hpp"
-#include "mrc/path/size_trials.hpp"
+#include "mrc/path/trials.hpp"
 #include "mrc/wire/packet_part.hpp"
 
 namespace mrc::inline v0_1::engine {

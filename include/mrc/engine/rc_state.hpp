@@ -10,7 +10,7 @@
 
 #include "mrc/core/types.hpp"
 #include "mrc/engine/deferred_stores.hpp"
-#include "mrc/engine/send_queue.hpp"
+#include "mrc/engine/queues.hpp"
 #include "mrc/engine/verbs_types.hpp"
 #include "mrc/reliability/in_order_table.hpp"
 #include "mrc/wire/opcode.hpp"

@@ -16,7 +16,7 @@
 
 #include "mrc/fabric/description.hpp"
 #include "mrc/fabric/fabric_address.hpp"
-#include "mrc/json/object.hpp"
+#include "mrc/json/json.hpp"
 
 /// "hosts" of a description.
 namespace mrc::inline v0_1::fabric::detail {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "mrc/fabric/description.hpp"
-#include "mrc/json/object.hpp"
+#include "mrc/json/json.hpp"
 
 /// "templates" of a description: route patterns (mrc-1.0 §4.2).
 namespace mrc::inline v0_1::fabric::detail {

@@ -12,7 +12,7 @@
 
 #include "mrc/fabric/description.hpp"
 #include "mrc/fabric/fabric_address.hpp"
-#include "mrc/json/object.hpp"
+#include "mrc/json/json.hpp"
 
 /// "block", "blocks" and "usids" of a description.
 namespace mrc::inline v0_1::fabric::detail {

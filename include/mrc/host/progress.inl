@@ -17,7 +17,7 @@
 
 #include "mrc/core/blocked_signals.hpp"
 #include "mrc/core/left_thread.hpp"
-#include "mrc/core/system_calls.hpp"
+#include "mrc/core/system.hpp"
 #include "mrc/core/system_error.hpp"
 #include "mrc/core/uncancelled.hpp"
 #include "mrc/core/value_text.hpp"

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "mrc/json/json.hpp"
 #include "mrc/json/json_error.hpp"
-#include "mrc/json/object.hpp"
 #include "mrc/json/tree.hpp"
 
 namespace mrc::inline v0_1::json_file {

@@ -12,9 +12,9 @@
 #include <cstring>
 
 #include "mrc/core/error.hpp"
-#include "mrc/core/system_calls.hpp"
+#include "mrc/core/system.hpp"
+#include "mrc/net/interface.hpp"
 #include "mrc/net/netlink.hpp"
-#include "mrc/net/netlink_request.hpp"
 #include "mrc/net/socket_address.hpp"
 #include "mrc/net/uncancelled_socket.hpp"
 

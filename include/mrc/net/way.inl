@@ -11,7 +11,7 @@
 #include <memory>
 #include <vector>
 
-#include "mrc/net/netlink_request.hpp"
+#include "mrc/net/interface.hpp"
 #include "mrc/net/way.hpp"
 
 namespace mrc::inline v0_1::port {

@@ -2,6 +2,9 @@
 #pragma once
 
 /// Definitions: the simulator.
+#include "mrc/sim/baseline/rc_sender.inl"
+#include "mrc/sim/baseline/roce_cluster.inl"
+#include "mrc/sim/baseline/roce_host.inl"
 #include "mrc/sim/fabric.inl"
 #include "mrc/sim/fault_swarm.inl"
 #include "mrc/sim/faults.inl"
@@ -9,12 +12,9 @@
 #include "mrc/sim/mrc_host.inl"
 #include "mrc/sim/network.inl"
 #include "mrc/sim/port.inl"
-#include "mrc/sim/rc_sender.inl"
 #include "mrc/sim/recorder.inl"
-#include "mrc/sim/roce_cluster.inl"
 #include "mrc/sim/roce_frame.inl"
-#include "mrc/sim/roce_host.inl"
 #include "mrc/sim/roce_wire.inl"
 #include "mrc/sim/simulation.inl"
 #include "mrc/sim/summary.inl"
-#include "mrc/sim/trace_file.inl"
+#include "mrc/sim/traffic/trace.inl"

@@ -9,9 +9,9 @@
 
 #include "mrc/core/types.hpp"
 #include "mrc/wire/bth.hpp"
-#include "mrc/wire/control_headers.hpp"
 #include "mrc/wire/data_headers.hpp"
 #include "mrc/wire/datagram.hpp"
+#include "mrc/wire/headers.hpp"
 #include "mrc/wire/opcode.hpp"
 #include "mrc/wire/packet_part.hpp"
 #include "mrc/wire/resolution_message.hpp"

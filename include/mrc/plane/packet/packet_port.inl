@@ -9,12 +9,12 @@
 
 #include "mrc/core/error.hpp"
 #include "mrc/core/system_error.hpp"
+#include "mrc/plane/packet/packet_link.hpp"
 #include "mrc/plane/packet/packet_link.inl"
 #include "mrc/plane/packet/packet_port.hpp"
 #include "mrc/plane/packet/packet_receive.hpp"
 #include "mrc/plane/packet/packet_socket.hpp"
 #include "mrc/plane/packet/packet_transmit.hpp"
-#include "mrc/plane/packet/socket_frames.hpp"
 #include "mrc/plane/sendable.hpp"
 #include "mrc/wire/icrc.hpp"
 #include "mrc/wire/overhead.hpp"

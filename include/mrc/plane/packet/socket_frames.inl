@@ -8,12 +8,12 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "mrc/core/system_calls.hpp"
+#include "mrc/core/system.hpp"
 #include "mrc/core/thread_sanitizer.hpp"
 #include "mrc/net/uncancelled_socket.hpp"
 #include "mrc/plane/packet/packet_filter.hpp"
+#include "mrc/plane/packet/packet_link.hpp"
 #include "mrc/plane/packet/packet_socket.hpp"
-#include "mrc/plane/packet/socket_frames.hpp"
 
 namespace mrc::inline v0_1::port {
 

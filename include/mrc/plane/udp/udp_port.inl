@@ -18,7 +18,7 @@
 #include <utility>
 
 #include "mrc/core/error.hpp"
-#include "mrc/core/system_calls.hpp"
+#include "mrc/core/system.hpp"
 #include "mrc/core/uncancelled.hpp"
 #include "mrc/net/way.hpp"
 #include "mrc/plane/slot.hpp"

@@ -9,6 +9,7 @@
 #include "mrc/plane/verbs/verbs_contact.inl"
 #include "mrc/plane/verbs/verbs_message.inl"
 #if __has_include(<infiniband/verbs.h>)
+#include "mrc/plane/verbs/uc.inl"
 #include "mrc/plane/verbs/verbs_addresses.inl"
 #include "mrc/plane/verbs/verbs_control.inl"
 #include "mrc/plane/verbs/verbs_device.inl"
@@ -21,5 +22,4 @@
 #include "mrc/plane/verbs/verbs_queues.inl"
 #include "mrc/plane/verbs/verbs_receive.inl"
 #include "mrc/plane/verbs/verbs_transmit.inl"
-#include "mrc/plane/verbs/verbs_uc.inl"
 #endif

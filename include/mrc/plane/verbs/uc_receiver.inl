@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "mrc/core/error.hpp"
-#include "mrc/plane/verbs/uc_receiver.hpp"
+#include "mrc/plane/verbs/uc.hpp"
 
 namespace mrc::inline v0_1::port {
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "mrc/core/types.hpp"
+#include "mrc/plane/verbs/uc.hpp"
 #include "mrc/plane/verbs/uc_message.hpp"
-#include "mrc/plane/verbs/uc_receiver.hpp"
 #include "mrc/plane/verbs/verbs_queues.hpp"
 #include "mrc/plane/verbs/verbs_uc.hpp"
 

@@ -11,7 +11,7 @@
 
 #include "mrc/core/error.hpp"
 #include "mrc/core/random_seed.hpp"
-#include "mrc/core/system_calls.hpp"
+#include "mrc/core/system.hpp"
 #include "mrc/core/system_error.hpp"
 #include "mrc/core/uncancelled.hpp"
 #include "mrc/net/socket_address.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "mrc/json/object.hpp"
+#include "mrc/json/json.hpp"
 
 namespace mrc::inline v0_1::json_file {
 
