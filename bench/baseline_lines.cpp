@@ -38,7 +38,6 @@
 #include "interface_features.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/net/socket.hpp"
-#include "mrc/net/socket_address.hpp"
 #include "mrc_fabric/command_lines.hpp"
 #include "mrc_fabric/netns.hpp"
 #include "mrc_fabric/wire/wire_socket.hpp"

@@ -17,12 +17,12 @@
 #include "baseline_util.hpp"
 #include "mrc/fabric/fabric_reader.hpp"
 #include "mrc/fabric/routes.hpp"
-#include "mrc/net/netlink.hpp"
+#include "mrc/net/interface.hpp"
 #include "mrc/plane/packet/packet_ring.hpp"
 #include "mrc/plane/packet/packet_socket.hpp"
-#include "mrc/wire/crc32.hpp"
-#include "mrc/wire/overhead.hpp"
-#include "mrc/wire/packet_build.hpp"
+#include "mrc/wire/headers.hpp"
+#include "mrc/wire/icrc.hpp"
+#include "mrc/wire/packet.hpp"
 
 namespace {
 

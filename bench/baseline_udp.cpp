@@ -14,7 +14,7 @@
 #include <memory>
 
 #include "baseline_util.hpp"
-#include "mrc/wire/crc32.hpp"
+#include "mrc/wire/icrc.hpp"
 
 namespace {
 

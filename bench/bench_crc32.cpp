@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "mrc/wire/crc32.hpp"
+#include "mrc/wire/icrc.hpp"
 
 namespace {
 

@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-#include "mrc/core/system_error.hpp"
+#include "mrc/core/error.hpp"
 #include "mrc/core/unique_fd.hpp"
 
 namespace mrc::bench {

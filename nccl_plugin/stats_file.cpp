@@ -8,8 +8,7 @@
 #include <cstddef>
 #include <system_error>
 
-#include "mrc/core/host_name.hpp"
-#include "mrc/core/own_file.hpp"
+#include "mrc/core/system.hpp"
 #include "nccl_plugin/settings/environment.hpp"
 
 namespace mrc_nccl {

@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "mrc/core/uncancelled.hpp"
+#include "mrc/core/unique_fd.hpp"
 #include "mrc/mrc.hpp"
 #include "verbs_shim/abi.hpp"
 #include "verbs_shim/log.hpp"

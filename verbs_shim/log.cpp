@@ -8,7 +8,7 @@
 #include <set>
 #include <string_view>
 
-#include "mrc/core/uncancelled.hpp"
+#include "mrc/core/unique_fd.hpp"
 
 namespace mrc_verbs {
 

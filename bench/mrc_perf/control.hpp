@@ -9,7 +9,7 @@
 #include <string>
 
 #include "common/interrupt.hpp"
-#include "mrc/core/time.hpp"
+#include "mrc/core/types.hpp"
 #include "mrc/exchange.hpp"
 
 namespace mrc::perf {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "mrc/config.hpp"
-#include "mrc/core/time.hpp"
+#include "mrc/core/types.hpp"
 
 namespace mrc::perf {
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "mrc/core/error.hpp"
-#include "mrc/net/socket_address.hpp"
+#include "mrc/net/socket.hpp"
 
 namespace mrc::perf {
 namespace {

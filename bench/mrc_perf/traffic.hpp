@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "mrc/core/token_bucket.hpp"
+#include "mrc/core/histogram.hpp"
 #include "session.hpp"
 
 /// The two halves of the bandwidth tests, and their flow control.

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "mrc/core/time.hpp"
+#include "mrc/core/types.hpp"
 
 /// Numbers with units, as mrc/core/value_text.hpp reads them, and what a command line adds.
 namespace mrc::perf {

@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "common/interrupt.hpp"
-#include "mrc/core/system_error.hpp"
+#include "mrc/core/error.hpp"
 #include "nccl_perf/failure.hpp"
 
 namespace mrc::nccl_perf {

@@ -3,7 +3,7 @@
 
 #include <sys/mman.h>
 
-#include "mrc/core/system_error.hpp"
+#include "mrc/core/error.hpp"
 #include "nccl_perf/failure.hpp"
 
 namespace mrc::nccl_perf {

@@ -16,7 +16,7 @@
 #include <map>
 
 #include "common/interrupt.hpp"
-#include "mrc/core/system_error.hpp"
+#include "mrc/core/error.hpp"
 #include "nccl_perf/bootstrap.hpp"
 
 namespace mrc::nccl_perf {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "mrc/core/time.hpp"
+#include "mrc/core/types.hpp"
 #include "nccl_perf/collective.hpp"
 
 namespace mrc::nccl_perf {

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "mrc/core/time.hpp"
+#include "mrc/core/types.hpp"
 #include "nccl_perf/collective.hpp"
 #include "nccl_perf/setup.hpp"
 

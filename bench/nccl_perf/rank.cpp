@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "common/interrupt.hpp"
-#include "mrc/core/system_error.hpp"
+#include "mrc/core/error.hpp"
 #include "nccl_perf/environment.hpp"
 #include "nccl_perf/failure.hpp"
 #include "nccl_perf/network.hpp"

@@ -3,7 +3,7 @@
 
 #include <deque>
 
-#include "mrc/core/time.hpp"
+#include "mrc/core/types.hpp"
 #include "nccl_perf/bootstrap.hpp"
 #include "nccl_perf/collective.hpp"
 #include "nccl_perf/connection.hpp"

@@ -8,7 +8,7 @@
 #include <ctime>
 #include <utility>
 
-#include "mrc/core/uncancelled.hpp"
+#include "mrc/core/unique_fd.hpp"
 #include "mrc/device.hpp"
 #include "mrc/host/device_core.hpp"
 

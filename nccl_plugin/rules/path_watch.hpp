@@ -10,8 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "mrc/core/time.hpp"
-#include "mrc/core/token_bucket.hpp"
+#include "mrc/core/histogram.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/stats.hpp"
 

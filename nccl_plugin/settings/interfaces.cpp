@@ -16,8 +16,8 @@
 #include <memory>
 #include <optional>
 
-#include "mrc/net/socket_address.hpp"
-#include "mrc/net/socket_interface.hpp"
+#include "mrc/net/interface.hpp"
+#include "mrc/net/socket.hpp"
 #include "nccl_plugin/settings/environment.hpp"
 
 namespace mrc_nccl {

@@ -13,9 +13,9 @@
 #include <cerrno>
 #include <system_error>
 
-#include "mrc/core/byte_codec.hpp"
 #include "mrc/core/error.hpp"
-#include "mrc/net/tcp.hpp"
+#include "mrc/core/value_text.hpp"
+#include "mrc/net/socket.hpp"
 
 namespace mrc_nccl {
 

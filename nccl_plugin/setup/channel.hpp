@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "mrc/core/fork_mark.hpp"
-#include "mrc/core/siphash.hpp"
+#include "mrc/core/random.hpp"
+#include "mrc/core/system.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/core/unique_fd.hpp"
 #include "mrc/net/address.hpp"

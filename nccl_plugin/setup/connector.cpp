@@ -6,7 +6,7 @@
 #include <system_error>
 
 #include "mrc/api/peer_lists.hpp"
-#include "mrc/net/tcp.hpp"
+#include "mrc/net/socket.hpp"
 #include "nccl_plugin/data/sender.hpp"
 #include "nccl_plugin/result.hpp"
 

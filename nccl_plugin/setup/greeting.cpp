@@ -5,8 +5,8 @@
 
 #include <array>
 
-#include "mrc/core/byte_codec.hpp"
 #include "mrc/core/error.hpp"
+#include "mrc/core/value_text.hpp"
 
 namespace mrc_nccl {
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "mrc/core/siphash.hpp"
+#include "mrc/core/random.hpp"
 #include "mrc/net/address.hpp"
 #include "nccl_plugin/abi/types.hpp"
 

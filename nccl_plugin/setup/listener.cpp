@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <system_error>
 
-#include "mrc/net/socket_interface.hpp"
+#include "mrc/net/interface.hpp"
 #include "nccl_plugin/data/receiver.hpp"
 #include "nccl_plugin/result.hpp"
 #include "nccl_plugin/setup/contact_addresses.hpp"

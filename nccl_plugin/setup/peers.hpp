@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "mrc/core/fork_mark.hpp"
+#include "mrc/core/system.hpp"
 #include "mrc/device.hpp"
 #include "nccl_plugin/rules/path_watch.hpp"
 

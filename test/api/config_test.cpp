@@ -18,7 +18,7 @@
 #include "mrc/api/options_markdown.hpp"
 #include "mrc/api/peer_lists.hpp"
 #include "mrc/core/value_text.hpp"
-#include "mrc/wire/dscp.hpp"
+#include "mrc/wire/burst.hpp"
 #include "support/doc_table.hpp"
 
 namespace config_test {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mrc/core/byte_codec.hpp"
+#include "mrc/core/value_text.hpp"
 
 #include <doctest/doctest.h>
 

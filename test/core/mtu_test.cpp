@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mrc/core/mtu.hpp"
+#include "mrc/core/types.hpp"
 
 #include <doctest/doctest.h>
 

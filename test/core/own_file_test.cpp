@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mrc/core/own_file.hpp"
+#include "mrc/core/system.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>

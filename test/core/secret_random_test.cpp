@@ -7,8 +7,8 @@
 #include <set>
 #include <vector>
 
-#include "mrc/core/secret_random.hpp"
-#include "mrc/core/token_bucket.hpp"
+#include "mrc/core/histogram.hpp"
+#include "mrc/core/random.hpp"
 
 using namespace mrc;
 using namespace std::chrono_literals;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mrc/core/serial.hpp"
+#include "mrc/core/types.hpp"
 
 #include <doctest/doctest.h>
 
 #include "mrc/core/random.hpp"
-#include "mrc/core/types.hpp"
 
 using mrc::Msn;
 using mrc::Psn;

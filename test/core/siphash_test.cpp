@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mrc/core/siphash.hpp"
+#include "mrc/core/random.hpp"
 
 #include <doctest/doctest.h>
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "mrc/core/thread_sanitizer.hpp"
+#include "mrc/core/system.hpp"
 #include "rc_rig.hpp"
 
 using namespace mrc;

@@ -16,7 +16,7 @@
 #include <thread>
 
 #include "device_rig.hpp"
-#include "mrc/core/mtu.hpp"
+#include "mrc/core/types.hpp"
 #include "support/brief.hpp"
 
 using namespace mrc;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "gid_rig.hpp"
-#include "mrc/wire/bth.hpp"
+#include "mrc/wire/headers.hpp"
 
 using namespace mrc;
 using namespace mrc::test;

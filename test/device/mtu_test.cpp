@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "device_rig.hpp"
-#include "mrc/wire/overhead.hpp"
+#include "mrc/wire/headers.hpp"
 #include "support/network.hpp"
 
 using namespace mrc;

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "engine/rc_rig.hpp"
-#include "mrc/wire/packet_part.hpp"
+#include "mrc/wire/transport.hpp"
 
 using namespace mrc;
 using namespace mrc::test;

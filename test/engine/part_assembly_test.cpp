@@ -8,7 +8,6 @@
 
 #include "mrc/core/random.hpp"
 #include "mrc/engine/part_assembly.hpp"
-#include "mrc/wire/packet_part.hpp"
 #include "mrc/wire/transport.hpp"
 
 namespace mrc::engine::part_assembly_test {

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "mrc/core/random.hpp"
-#include "mrc/wire/crc32.hpp"
+#include "mrc/wire/icrc.hpp"
 #include "support/errors.hpp"
 
 namespace exchange_test {

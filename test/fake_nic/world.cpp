@@ -10,7 +10,7 @@
 #include <cstring>
 
 #include "fake_nic/rules.hpp"
-#include "mrc/wire/grh.hpp"
+#include "mrc/wire/ip.hpp"
 
 namespace mrc::test::fake_nic {
 

@@ -11,7 +11,7 @@
 
 #include "host/control_rig.hpp"
 #include "mrc/control/remote_device.hpp"
-#include "mrc/core/system_error.hpp"
+#include "mrc/core/error.hpp"
 
 using namespace mrc;
 using namespace mrc::test;

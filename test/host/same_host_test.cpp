@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "device/gid_rig.hpp"
-#include "mrc/net/socket_interface.hpp"
+#include "mrc/net/interface.hpp"
 #include "support/memory_planes.hpp"
 
 using namespace mrc;

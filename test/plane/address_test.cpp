@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "mrc/net/socket_address.hpp"
-#include "mrc/net/socket_interface.hpp"
+#include "mrc/net/interface.hpp"
+#include "mrc/net/socket.hpp"
 
 using namespace mrc;
 using namespace mrc::port;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mrc/net/ip_network.hpp"
+#include "mrc/net/address.hpp"
 
 #include <doctest/doctest.h>
 

@@ -11,8 +11,7 @@
 
 #include "mrc/plane/packet/packet_port.hpp"
 #include "mrc/plane/packet/packet_socket.hpp"
-#include "mrc/wire/packet_build.hpp"
-#include "mrc/wire/packet_trim.hpp"
+#include "mrc/wire/packet.hpp"
 #include "mrc/wire/transport.hpp"
 #include "plane/port_rig.hpp"
 #include "support/network.hpp"

@@ -5,7 +5,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
-#include "mrc/core/thread_sanitizer.hpp"
+#include "mrc/core/system.hpp"
 #include "plane/packet_rig.hpp"
 #include "support/errors.hpp"
 

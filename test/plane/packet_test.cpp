@@ -7,7 +7,7 @@
 
 #include <cerrno>
 
-#include "mrc/net/socket_address.hpp"
+#include "mrc/net/socket.hpp"
 #include "plane/packet_rig.hpp"
 #include "support/errors.hpp"
 #include "support/wait.hpp"

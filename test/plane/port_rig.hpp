@@ -10,8 +10,8 @@
 
 #include "mrc/core/random.hpp"
 #include "mrc/plane/port.hpp"
-#include "mrc/wire/bth.hpp"
 #include "mrc/wire/burst.hpp"
+#include "mrc/wire/headers.hpp"
 #include "support/wait.hpp"
 
 /// Two ports of one kind, and packets from one to the other.

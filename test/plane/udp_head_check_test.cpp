@@ -8,8 +8,7 @@
 #include <cstring>
 #include <vector>
 
-#include "mrc/net/netlink.hpp"
-#include "mrc/net/network_namespace.hpp"
+#include "mrc/net/interface.hpp"
 #include "mrc/wire/icrc.hpp"
 #include "plane/udp_rig.hpp"
 #include "support/network.hpp"

@@ -7,10 +7,10 @@
 #include <optional>
 #include <utility>
 
-#include "mrc/net/socket_address.hpp"
+#include "mrc/net/socket.hpp"
 #include "mrc/plane/slot.hpp"
 #include "mrc/plane/udp/udp_port.hpp"
-#include "mrc/wire/bth.hpp"
+#include "mrc/wire/headers.hpp"
 #include "plane/port_rig.hpp"
 
 /// Two UdpPorts on the loopback interface, and packets between them.

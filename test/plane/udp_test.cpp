@@ -8,7 +8,7 @@
 #include <map>
 #include <set>
 
-#include "mrc/net/socket_address.hpp"
+#include "mrc/net/socket.hpp"
 #include "mrc/plane/udp/udp_path.hpp"
 #include "mrc/plane/udp/udp_transmit.hpp"
 #include "udp_rig.hpp"

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "mrc/core/unique_fd.hpp"
-#include "mrc/net/socket_address.hpp"
+#include "mrc/net/socket.hpp"
 #include "mrc/wire/packet.hpp"
 
 namespace mrc::forge {

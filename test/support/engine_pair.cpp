@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "mrc/core/mtu.hpp"
-#include "mrc/wire/crc32.hpp"
+#include "mrc/core/types.hpp"
+#include "mrc/wire/icrc.hpp"
 
 namespace mrc::test {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "mrc/wire/write_header.hpp"
+#include "mrc/wire/transport.hpp"
 
 namespace mrc::test {
 

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <thread>
 
-#include "mrc/core/thread_sanitizer.hpp"
+#include "mrc/core/system.hpp"
 #include "support/brief.hpp"
 #include "verbs/verbs_rig.hpp"
 

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <random>
 
-#include "mrc/net/socket_address.hpp"
+#include "mrc/net/socket.hpp"
 #include "mrc/plane/verbs/verbs_contact.hpp"
 #include "mrc/plane/verbs/verbs_message.hpp"
 #include "mrc/plane/verbs/verbs_session.hpp"

@@ -8,7 +8,7 @@
 #include <functional>
 #include <thread>
 
-#include "mrc/core/thread_sanitizer.hpp"
+#include "mrc/core/system.hpp"
 #include "sealed_traffic.hpp"
 
 using namespace mrc;

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "mrc/core/random.hpp"
-#include "mrc/wire/crc32.hpp"
+#include "mrc/wire/icrc.hpp"
 #include "vectors.hpp"
 
 namespace mrc::wire::crc32_test {

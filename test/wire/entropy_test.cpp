@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
-#include "mrc/wire/dscp.hpp"
-#include "mrc/wire/entropy.hpp"
+#include "mrc/wire/burst.hpp"
+#include "mrc/wire/ip.hpp"
 
 namespace mrc::wire::entropy_test {
 namespace {

@@ -5,9 +5,6 @@
 #include <set>
 #include <string>
 
-#include "mrc/wire/bth.hpp"
-#include "mrc/wire/data_headers.hpp"
-#include "mrc/wire/endpoint_headers.hpp"
 #include "mrc/wire/headers.hpp"
 #include "vectors.hpp"
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "mrc/core/error.hpp"
-#include "mrc/json/json_error.hpp"
+#include "mrc/json/json.hpp"
 
 namespace mrc::tools {
 

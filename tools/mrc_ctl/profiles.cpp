@@ -13,11 +13,10 @@
 #include <vector>
 
 #include "mrc/core/error.hpp"
-#include "mrc/core/system_error.hpp"
 #include "mrc/host/host_change.hpp"
 #include "mrc/host/profile_json.hpp"
 #include "mrc/host/profile_registry.hpp"
-#include "mrc/json/file.hpp"
+#include "mrc/json/json.hpp"
 #include "mrc_ctl/steer.hpp"
 #include "mrc_ctl/views.hpp"
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "common/interrupt.hpp"
-#include "mrc/core/time.hpp"
+#include "mrc/core/types.hpp"
 
 namespace mrc::ctl_tool {
 

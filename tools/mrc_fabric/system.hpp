@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "mrc/core/system_error.hpp"
+#include "mrc/core/error.hpp"
 #include "mrc/core/unique_fd.hpp"
 
 /// Operating system functions for the tool: programs, files, privileges.

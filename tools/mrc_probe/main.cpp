@@ -10,7 +10,7 @@
 #include "mrc/device.hpp"
 #include "mrc/fabric/fabric_reader.hpp"
 #include "mrc/fabric/self.hpp"
-#include "mrc/net/socket_interface.hpp"
+#include "mrc/net/interface.hpp"
 #include "mrc_probe/options.hpp"
 #include "mrc_probe/output.hpp"
 #include "mrc_probe/watch.hpp"

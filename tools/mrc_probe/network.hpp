@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "mrc/config.hpp"
-#include "mrc/core/mtu.hpp"
+#include "mrc/core/types.hpp"
 #include "mrc/fabric/description.hpp"
 #include "mrc/plane/packet/packet_port.hpp"
 #include "mrc/plane/packet/packet_slot.hpp"
 #include "mrc/probe/part.hpp"
 #include "mrc/wire/burst.hpp"
-#include "mrc/wire/overhead.hpp"
+#include "mrc/wire/headers.hpp"
 #include "mrc/wire/transport.hpp"
 
 namespace mrc::probe_tool {

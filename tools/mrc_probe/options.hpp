@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "mrc/config.hpp"
-#include "mrc/core/time.hpp"
+#include "mrc/core/types.hpp"
 #include "mrc/probe/sweep.hpp"
 
 namespace mrc::probe_tool {

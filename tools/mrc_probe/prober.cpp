@@ -15,8 +15,7 @@
 #include "common/interrupt.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/net/address.hpp"
-#include "mrc/wire/data_headers.hpp"
-#include "mrc/wire/endpoint_headers.hpp"
+#include "mrc/wire/headers.hpp"
 
 namespace mrc::probe_tool {
 namespace {

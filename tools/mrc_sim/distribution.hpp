@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "mrc/core/time.hpp"
+#include "mrc/core/types.hpp"
 
 namespace mrc::tools {
 

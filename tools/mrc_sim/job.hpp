@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "mrc/json/file.hpp"
+#include "mrc/json/json.hpp"
 #include "mrc/sim/scenario.hpp"
 
 namespace mrc::tools {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // "topology" and "transport" of a scenario file.
-#include "mrc/core/mtu.hpp"
+#include "mrc/core/types.hpp"
 #include "mrc_sim/job.hpp"
 #include "mrc_sim/metrics.hpp"
 

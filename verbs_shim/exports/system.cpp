@@ -11,7 +11,7 @@
 #include <mutex>
 #include <string>
 
-#include "mrc/core/uncancelled.hpp"
+#include "mrc/core/unique_fd.hpp"
 #include "verbs_shim/abi.hpp"
 #include "verbs_shim/log.hpp"
 #include "verbs_shim/objects/host.hpp"

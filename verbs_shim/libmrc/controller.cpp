@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "mrc/core/blocked_signals.hpp"
+#include "mrc/core/system.hpp"
 #include "mrc/core/unique_fd.hpp"
 #include "mrc/host/host_change.hpp"
 #include "mrc/host/profile_registry.hpp"

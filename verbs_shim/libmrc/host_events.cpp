@@ -10,7 +10,7 @@
 #include <optional>
 #include <utility>
 
-#include "mrc/core/blocked_signals.hpp"
+#include "mrc/core/system.hpp"
 #include "mrc/host/profile_json.hpp"
 #include "verbs_shim/libmrc/host_devices.hpp"
 #include "verbs_shim/log.hpp"

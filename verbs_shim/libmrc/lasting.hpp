@@ -7,7 +7,7 @@
 #include <mutex>
 #include <new>
 
-#include "mrc/core/fork_mark.hpp"
+#include "mrc/core/system.hpp"
 
 namespace mrc_verbs {
 

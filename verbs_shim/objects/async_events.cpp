@@ -9,7 +9,7 @@
 
 #include <algorithm>
 
-#include "mrc/core/uncancelled.hpp"
+#include "mrc/core/unique_fd.hpp"
 #include "verbs_shim/errors.hpp"
 
 namespace mrc_verbs {

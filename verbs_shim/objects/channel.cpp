@@ -4,7 +4,7 @@
 #include <poll.h>
 #include <pthread.h>
 
-#include "mrc/core/uncancelled.hpp"
+#include "mrc/core/unique_fd.hpp"
 #include "verbs_shim/objects/completion_queue.hpp"
 
 namespace mrc_verbs {

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "mrc/core/uncancelled.hpp"
+#include "mrc/core/unique_fd.hpp"
 #include "verbs_shim/libmrc/provider.hpp"
 #include "verbs_shim/objects/completion_queue.hpp"
 #include "verbs_shim/objects/queue_pair.hpp"

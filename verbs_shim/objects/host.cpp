@@ -12,7 +12,7 @@
 
 #include "mrc/host/plane_kinds.hpp"
 #include "mrc/net/address.hpp"
-#include "mrc/net/socket_interface.hpp"
+#include "mrc/net/interface.hpp"
 #include "verbs_shim/errors.hpp"
 #include "verbs_shim/objects/completion_queue.hpp"
 #include "verbs_shim/objects/context.hpp"

@@ -10,7 +10,7 @@
 #include <mutex>
 #include <thread>
 
-#include "mrc/core/blocked_signals.hpp"
+#include "mrc/core/system.hpp"
 
 namespace mrc_verbs {
 

@@ -15,6 +15,5 @@
 #include "mrc/exchange/tcp_exchange.inl"
 #include "mrc/exchange/tcp_socket.inl"
 #include "mrc/net/address.inl"
-#include "mrc/net/ip_network.inl"
 #include "mrc/plane/port_options.inl"
 #include "mrc/version.inl"

@@ -10,7 +10,7 @@
 #include "mrc/api/offload.hpp"
 #include "mrc/cc/algorithm.hpp"
 #include "mrc/core/linkage.hpp"
-#include "mrc/core/time.hpp"
+#include "mrc/core/types.hpp"
 
 namespace mrc::inline v0_1 {
 

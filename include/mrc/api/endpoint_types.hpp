@@ -4,7 +4,6 @@
 #include <cstdint>
 
 #include "mrc/api/profile_types.hpp"
-#include "mrc/core/time.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/path/format.hpp"

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "mrc/api/fault_spec.hpp"
-#include "mrc/core/time.hpp"
 #include "mrc/core/types.hpp"
 
 namespace mrc::inline v0_1::port {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "mrc/api/device_config.hpp"
-#include "mrc/core/uncancelled.hpp"
+#include "mrc/core/unique_fd.hpp"
 
 namespace mrc::inline v0_1::detail {
 

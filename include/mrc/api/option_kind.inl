@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "mrc/core/linkage.hpp"
-#include "mrc/core/mtu.hpp"
+#include "mrc/core/types.hpp"
 #include "mrc/core/value_text.hpp"
 
 /// The kinds of options: where in a Config the value is, its range, and its form as text. Shared by

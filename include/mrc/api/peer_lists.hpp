@@ -10,7 +10,6 @@
 
 #include "mrc/core/linkage.hpp"
 #include "mrc/net/address.hpp"
-#include "mrc/net/ip_network.hpp"
 
 /// Options that name peers by their networks: peers_allowed and peer_ports.
 namespace mrc::inline v0_1 {

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "mrc/cc/algorithm.hpp"
-#include "mrc/core/time.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/path/expand.hpp"

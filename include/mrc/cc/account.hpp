@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "mrc/cc/host_link.hpp"
-#include "mrc/core/time.hpp"
+#include "mrc/core/types.hpp"
 
 /// The two quantities that every congestion control algorithm maintains. One thread at a time.
 namespace mrc::inline v0_1::cc {

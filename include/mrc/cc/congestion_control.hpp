@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "mrc/cc/host_link.hpp"
-#include "mrc/core/time.hpp"
+#include "mrc/core/types.hpp"
 
 /// Congestion control: limits the bytes in flight to one destination. A context belongs to a
 /// destination and is shared by all queue pairs to it (mrc-1.0 §6.8).

@@ -7,7 +7,7 @@
 #include "mrc/cc/account.hpp"
 #include "mrc/cc/congestion_control.hpp"
 #include "mrc/cc/nscc_parameters.hpp"
-#include "mrc/core/time.hpp"
+#include "mrc/core/types.hpp"
 
 namespace mrc::inline v0_1::cc {
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "mrc/core/error.hpp"
-#include "mrc/core/time.hpp"
+#include "mrc/core/types.hpp"
 
 namespace mrc::inline v0_1::cc {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "mrc/control/unix_socket.hpp"
-#include "mrc/core/time.hpp"
+#include "mrc/core/types.hpp"
 #include "mrc/core/unique_fd.hpp"
 
 namespace mrc::inline v0_1::control {

@@ -9,7 +9,6 @@
 
 #include "mrc/control/client.hpp"
 #include "mrc/core/error.hpp"
-#include "mrc/core/system_error.hpp"
 
 namespace mrc::inline v0_1::control {
 

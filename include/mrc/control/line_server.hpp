@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "mrc/control/unix_socket.hpp"
-#include "mrc/core/fork_mark.hpp"
-#include "mrc/core/time.hpp"
+#include "mrc/core/system.hpp"
+#include "mrc/core/types.hpp"
 #include "mrc/core/unique_fd.hpp"
 
 namespace mrc::inline v0_1::control {

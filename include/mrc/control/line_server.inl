@@ -14,11 +14,9 @@
 #include <utility>
 
 #include "mrc/control/line_server.hpp"
-#include "mrc/core/blocked_signals.hpp"
 #include "mrc/core/error.hpp"
-#include "mrc/core/left_thread.hpp"
-#include "mrc/core/system_error.hpp"
-#include "mrc/core/uncancelled.hpp"
+#include "mrc/core/system.hpp"
+#include "mrc/core/unique_fd.hpp"
 
 namespace mrc::inline v0_1::control {
 

@@ -16,7 +16,7 @@
 #include "mrc/control/client.hpp"
 #include "mrc/control/fields.hpp"
 #include "mrc/control/run_folder.hpp"
-#include "mrc/core/time.hpp"
+#include "mrc/core/types.hpp"
 
 namespace mrc::inline v0_1::control {
 

@@ -12,8 +12,8 @@
 
 #include "mrc/control/error_names.hpp"
 #include "mrc/control/remote_device.hpp"
-#include "mrc/core/blocked_signals.hpp"
 #include "mrc/core/error.hpp"
+#include "mrc/core/system.hpp"
 
 namespace mrc::inline v0_1::control {
 

@@ -20,8 +20,7 @@
 #include "mrc/control/run_folder.hpp"
 #include "mrc/control/unix_socket.hpp"
 #include "mrc/core/error.hpp"
-#include "mrc/core/random_seed.hpp"
-#include "mrc/core/system_error.hpp"
+#include "mrc/core/random.hpp"
 
 namespace mrc::inline v0_1::control {
 

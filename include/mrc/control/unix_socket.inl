@@ -11,7 +11,6 @@
 
 #include "mrc/control/unix_socket.hpp"
 #include "mrc/core/error.hpp"
-#include "mrc/core/system_error.hpp"
 
 namespace mrc::inline v0_1::control {
 

@@ -1,16 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
+#include <csignal>
+#include <cstdint>
 #include <ctime>
 #include <initializer_list>
 #include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
 
-#include "mrc/core/system_error.hpp"
+#include "mrc/core/error.hpp"
+#include "mrc/core/unique_fd.hpp"
 
 namespace mrc::inline v0_1::detail {
 
@@ -69,4 +80,149 @@ inline void require(std::initializer_list<SystemCall> calls) {
   }
 }
 
+/// What to say of a file that open_own_file() could not open.
+inline constexpr const char* kOwnFileRemedy =
+    "; name a file of this user's, or a new one, in a folder that exists and that this process may "
+    "write to; links are not followed";
+
+/// Opens a file to be written to whose name others may know, in a folder such as /tmp: no symbolic
+/// link is followed, and what is there must be of this user, and a file without other names, or a
+/// pipe. Devices, which only root makes, will do. `flags` as of open(2), to which O_NOFOLLOW,
+/// O_CLOEXEC and O_NONBLOCK are added; O_TRUNC would act before anything is checked. None: errno
+/// says why, EPERM that it is somebody else's.
+[[nodiscard]] inline UniqueFd open_own_file(const char* path, int flags, ::mode_t mode) noexcept {
+  UniqueFd file(::open(path, flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, mode));
+  struct stat is {};
+  if (!file.open()) return file;
+  if (::fstat(file.fd(), &is) != 0) return UniqueFd();
+  const bool own = is.st_uid == ::geteuid();
+  if (S_ISCHR(is.st_mode) || (S_ISFIFO(is.st_mode) && own) ||
+      (S_ISREG(is.st_mode) && own && is.st_nlink <= 1))
+    return file;
+  file.close();
+  errno = EPERM;
+  return file;
+}
+
+/// In a forked child: keeps what stands for a thread that exists in the parent only. It can neither
+/// be joined here nor destroyed, and its memory may be another's. Not thread-safe.
+inline void leave_to_parent(std::thread&& thread) {
+  static std::vector<std::thread>& others = *new std::vector<std::thread>;  // so it is no leak
+  others.push_back(std::move(thread));
+}
+
+/// How many forks lie between the start of the program and this process.
+inline std::atomic<std::uint32_t> fork_generation{0};
+
+/// Tells an object whether this process is the one that made it, or a child that was forked since.
+/// In the child, locks may be held by threads that do not exist there, and what they guard may be
+/// half changed. A mark costs a load and a comparison. It sees fork() only: children of a bare
+/// clone() system call, or of _Fork(), are not recognised.
+///
+/// Any thread.
+class ForkMark {
+ public:
+  /// Throws mrc::Error if forks can't be watched.
+  ForkMark() : made_((watch_forks(), fork_generation.load(std::memory_order_relaxed))) {}
+  /// This process is a child of the one that made the mark.
+  [[nodiscard]] bool forked() const noexcept {
+    return fork_generation.load(std::memory_order_relaxed) != made_;
+  }
+
+ private:
+  static void watch_forks() {
+    static const int error = ::pthread_atfork(
+        nullptr, nullptr, [] { fork_generation.fetch_add(1, std::memory_order_relaxed); });
+    if (error != 0) throw_errno("cannot watch for forks of this process", error);
+  }
+
+  std::uint32_t made_;
+};
+
 }  // namespace mrc::inline v0_1::detail
+
+namespace mrc::inline v0_1 {
+
+/// Names of this machine and of files for its processes.
+
+/// As the kernel calls this host; "?" if it does not say. Any thread.
+[[nodiscard]] inline std::string host_name() {
+  char name[256] = "";
+  return ::gethostname(name, sizeof name - 1) == 0 ? name : "?";
+}
+
+/// A file's name from a pattern of the user's, in which %h and %p stand for host name and process
+/// id. Any thread.
+[[nodiscard]] inline std::string file_name_of(std::string_view pattern) {
+  std::string name;
+  while (!pattern.empty()) {
+    const bool is_host = pattern.starts_with("%h"), is_pid = pattern.starts_with("%p");
+    if (is_host) name += host_name();
+    if (is_pid) name += std::to_string(::getpid());
+    if (!is_host && !is_pid) name += pattern.front();
+    pattern.remove_prefix(is_host || is_pid ? 2 : 1);
+  }
+  return name;
+}
+
+/// Blocks signals of the calling thread while it exists, so that the program's handlers do not run
+/// there; signals that report a fault of the thread itself stay as they are. Threads that are
+/// started meanwhile inherit it, for as long as they run. One thread.
+class BlockedSignals {
+ public:
+  BlockedSignals() noexcept {
+    ::sigset_t set;
+    ::sigfillset(&set);
+    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS})
+      ::sigdelset(&set, fault);
+    (void)::pthread_sigmask(SIG_BLOCK, &set, &before_);
+  }
+  ~BlockedSignals() { (void)::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  BlockedSignals(const BlockedSignals&) = delete;
+  BlockedSignals& operator=(const BlockedSignals&) = delete;
+
+  /// The signal stays blocked when this object ends.
+  void keep(int signal) noexcept { ::sigaddset(&before_, signal); }
+
+ private:
+  ::sigset_t before_;
+};
+
+}  // namespace mrc::inline v0_1
+
+#if defined(__SANITIZE_THREAD__)
+#define MRC_THREAD_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define MRC_THREAD_SANITIZER 1
+#endif
+#endif
+
+#if defined(MRC_THREAD_SANITIZER)
+#include <sanitizer/tsan_interface.h>
+#endif
+
+/// What the thread sanitizer can't see for itself: MRC_THREAD_SANITIZER is defined in programs that
+/// are built with it.
+namespace mrc::inline v0_1 {
+
+#if defined(MRC_THREAD_SANITIZER)
+/// Its address stands for the order in which the kernel hands packets over.
+inline char packets_through_kernel;
+#endif
+
+/// What this thread has done comes before what a thread does that has called after_packets() on
+/// receiving them. The sanitizer knows that of sockets, not of rings in shared memory.
+inline void before_packets() noexcept {
+#if defined(MRC_THREAD_SANITIZER)
+  __tsan_release(&packets_through_kernel);
+#endif
+}
+/// See before_packets().
+inline void after_packets() noexcept {
+#if defined(MRC_THREAD_SANITIZER)
+  __tsan_acquire(&packets_through_kernel);
+#endif
+}
+
+}  // namespace mrc::inline v0_1

@@ -1,15 +1,92 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <bit>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
-#include "mrc/core/serial.hpp"
-#include "mrc/core/time.hpp"
-
 namespace mrc::inline v0_1 {
+
+/// A sequence number of `Bits` bits that wraps around. Two numbers are compared within half the
+/// range: `a.before(b)` holds when b is ahead of a by 1 .. 2^(Bits-1)-1 steps. There is no
+/// operator<, because a wrapping order is not a total order.
+template <class Tag, unsigned Bits>
+class Serial {
+  static_assert(Bits >= 8 && Bits <= 31);
+
+ public:
+  /// All value bits set.
+  static constexpr std::uint32_t kMask = (std::uint32_t{1} << Bits) - 1;
+
+  constexpr Serial() noexcept = default;
+  /// Takes the low `Bits` bits of `value`.
+  constexpr explicit Serial(std::uint32_t value) noexcept : value_(value & kMask) {}
+
+  /// The number, 0 .. 2^Bits - 1.
+  [[nodiscard]] constexpr std::uint32_t value() const noexcept { return value_; }
+
+  /// Equal numbers.
+  friend constexpr bool operator==(Serial, Serial) noexcept = default;
+
+  /// The next number, modulo 2^Bits.
+  constexpr Serial& operator++() noexcept {
+    value_ = (value_ + 1) & kMask;
+    return *this;
+  }
+  /// `n` steps ahead, modulo 2^Bits.
+  friend constexpr Serial operator+(Serial a, std::int32_t n) noexcept {
+    return Serial{a.value_ + static_cast<std::uint32_t>(n)};
+  }
+  /// `n` steps back, modulo 2^Bits.
+  friend constexpr Serial operator-(Serial a, std::int32_t n) noexcept {
+    return Serial{a.value_ - static_cast<std::uint32_t>(n)};
+  }
+  /// Signed distance from b to a, in [-2^(Bits-1), 2^(Bits-1)).
+  friend constexpr std::int32_t operator-(Serial a, Serial b) noexcept {
+    return static_cast<std::int32_t>((a.value_ - b.value_) << (32 - Bits)) >> (32 - Bits);
+  }
+  /// Whether `other` is ahead of this.
+  [[nodiscard]] constexpr bool before(Serial other) const noexcept { return other - *this > 0; }
+  /// Whether this is ahead of `other`.
+  [[nodiscard]] constexpr bool after(Serial other) const noexcept { return *this - other > 0; }
+
+ private:
+  std::uint32_t value_ = 0;
+};
+
+/// A span of time in nanoseconds, signed.
+using Duration = std::chrono::nanoseconds;
+
+/// The clock that time points belong to. It has no now(): the engine takes the time as an argument,
+/// CLOCK_MONOTONIC with real ports and virtual time in the simulator.
+struct Clock {
+  /// As std::chrono requires of a clock, like the names below.
+  using duration = Duration;
+  /// Integer type of the count.
+  using rep = duration::rep;
+  /// Nanoseconds.
+  using period = duration::period;
+  /// A point in time of this clock.
+  using time_point = std::chrono::time_point<Clock, duration>;
+  /// Time never goes back.
+  static constexpr bool is_steady = true;
+};
+
+/// A point in time, in nanoseconds since an origin that the caller chooses.
+using Time = Clock::time_point;
+
+/// The deadline of a timer that is not running.
+inline constexpr Time kNever = Time::max();
+
+/// Real time for programs and ports (CLOCK_MONOTONIC). Not called by the engine.
+[[nodiscard]] inline Time monotonic_now() noexcept {
+  return Time{
+      std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now().time_since_epoch())};
+}
 
 /// Packet sequence number, 24 bit: one per data packet (mrc-1.0 §2.2).
 using Psn = Serial<struct PsnTag, 24>;
@@ -78,4 +155,108 @@ using MutableBytes = std::span<std::uint8_t>;
 /// ECN field of an IP header, the low two bits of ToS / traffic class.
 enum class Ecn : std::uint8_t { not_ect = 0, ect1 = 1, ect0 = 2, ce = 3 };
 
+/// Access rights of a memory region; a set of bits. Local reads are always allowed; remote_write
+/// implies local_write.
+enum class Access : std::uint8_t {
+  none = 0,
+  local_write = 1,
+  remote_write = 2,
+  /// Bytes may become visible in any order. Without it, the last bytes of a message become visible
+  /// after all bytes before them, for programs that poll the last byte instead of a completion.
+  relaxed_ordering = 4,
+  /// For programs that poll flags between the data, as NCCL's protocols LL and LL128 do. Lines of
+  /// 128 bytes, aligned to that, may become visible in any order, but those of one packet in
+  /// ascending order. Within a line, bytes become visible in ascending order, in aligned words of 8
+  /// bytes that are never torn: who sees a word (by an acquire load) also sees everything before it
+  /// in the line. That holds, in whatever order
+  /// packets come, for a line, or a part of one, that lies in one packet: so for all lines of a
+  /// message if its first byte is aligned to 128, since packets are multiples of 128 bytes long.
+  /// The last bytes of a message become visible as the others do. Stronger than relaxed_ordering,
+  /// which has no effect beside it.
+  line_ordering = 8,
+  remote_read = 16,    ///< peers may READ
+  remote_atomic = 32,  ///< peers may execute atomics; implies local_write
+};
+/// Both sets of rights together.
+[[nodiscard]] constexpr Access operator|(Access a, Access b) noexcept {
+  return static_cast<Access>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
+}
+/// All that peers can be allowed.
+inline constexpr Access kPeerRights =
+    Access::remote_write | Access::remote_read | Access::remote_atomic;
+/// True if `set` holds all rights of `right`.
+[[nodiscard]] constexpr bool has(Access set, Access right) noexcept {
+  return (static_cast<unsigned>(set) & static_cast<unsigned>(right)) ==
+         static_cast<unsigned>(right);
+}
+
+/// The rights that registering memory with `access` gives: remote_write and remote_atomic add
+/// local_write, and line_ordering removes relaxed_ordering.
+[[nodiscard]] constexpr Access in_force(Access access) noexcept {
+  auto bits = static_cast<unsigned>(access);
+  if (has(access, Access::remote_write) || has(access, Access::remote_atomic))
+    bits |= static_cast<unsigned>(Access::local_write);
+  if (has(access, Access::line_ordering)) bits &= ~static_cast<unsigned>(Access::relaxed_ordering);
+  return static_cast<Access>(bits);
+}
+
+/// Sizes of packets: the payload bytes of all packets of a message but its last.
+
+/// Every MTU is a multiple of this: so a message whose buffer is aligned to it never has a line of
+/// 128 bytes in two packets (Access::line_ordering).
+inline constexpr std::uint32_t kMtuUnit = 128;
+/// Smallest MTU, of MRC too.
+inline constexpr std::uint32_t kSmallestMtu = 256;
+/// Largest MTU between OpenMRC peers; MRC's is 4,096.
+inline constexpr std::uint32_t kLargestMtu = 32'768;
+
+/// Largest MTU of MRC (mrc-1.0 §2.3).
+inline constexpr std::uint32_t kLargestMrcMtu = 4096;
+
+/// What option `mtu` means by `auto` on UDP planes whose interfaces carry it, as loopback does: two
+/// packets with their headers fill what one system call sends.
+inline constexpr std::uint32_t kLargestUdpMtu = 32'640;
+
+/// The largest MTU up to `bytes` that MRC itself has.
+[[nodiscard]] constexpr std::uint32_t mrc_mtu(std::uint32_t bytes) noexcept {
+  return std::bit_floor(std::min(bytes, kLargestMrcMtu));
+}
+
+/// True if OpenMRC peers may agree on packets of that size.
+[[nodiscard]] constexpr bool is_mtu(std::uint32_t bytes) noexcept {
+  return bytes >= kSmallestMtu && bytes <= kLargestMtu && bytes % kMtuUnit == 0;
+}
+
+/// What two sides agree on: the smaller of both, and the power of two below it unless both take
+/// `multiples` of kMtuUnit. MRC has powers of two only (mrc-1.0 §2.3). 0 if one of them is 0.
+[[nodiscard]] constexpr std::uint32_t agreed_mtu(std::uint32_t a, std::uint32_t b,
+                                                 bool multiples) noexcept {
+  const std::uint32_t smaller = std::min(a, b);
+  return multiples ? smaller : std::bit_floor(smaller);
+}
+
+/// The largest MTU up to `wanted` whose packets fit into `room` bytes, of which `overhead` are not
+/// payload; 0 if none does.
+[[nodiscard]] constexpr std::uint32_t fitting_mtu(std::uint32_t wanted, std::uint32_t room,
+                                                  std::uint32_t overhead) noexcept {
+  const std::uint32_t payload = room - std::min(room, overhead);
+  const std::uint32_t mtu = std::min(wanted, payload / kMtuUnit * kMtuUnit);
+  return mtu < kSmallestMtu ? 0 : mtu;
+}
+
 }  // namespace mrc::inline v0_1
+
+namespace mrc::inline v0_1::detail {
+
+/// Adds the counters of `more` to those of `sum`: structs of nothing but std::uint64_t.
+template <class Counters>
+void add_counters(Counters& sum, const Counters& more) noexcept {
+  using Array = std::array<std::uint64_t, sizeof(Counters) / sizeof(std::uint64_t)>;
+  static_assert(sizeof(Array) == sizeof(Counters));
+  auto a = std::bit_cast<Array>(sum);
+  const auto b = std::bit_cast<Array>(more);
+  for (std::size_t i = 0; i < a.size(); ++i) a[i] += b[i];
+  sum = std::bit_cast<Counters>(a);
+}
+
+}  // namespace mrc::inline v0_1::detail

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -10,12 +13,13 @@
 #include <type_traits>
 #include <vector>
 
-#include "mrc/core/time.hpp"
+#include "mrc/core/types.hpp"
+
+namespace mrc::inline v0_1 {
 
 /// Conversion between values and text: parse_x() reads what format_x() writes. Set-up only, any
 /// thread. Parsers return an empty optional on malformed text, so that the caller can name the
 /// option or field.
-namespace mrc::inline v0_1 {
 
 namespace detail {
 
@@ -70,5 +74,91 @@ inline constexpr unsigned kMaxCpus = 1024;
 
 /// The shortest text that reads back as the same number.
 [[nodiscard]] std::string format_real(double number);
+
+/// Reads and writes what hosts tell each other at set-up: numbers, most significant byte first, and
+/// bytes, without gaps. One thread. Headers of packets are overlaid instead (wire/endian.hpp).
+
+/// Appends to a vector. A number over the width that is written loses its upper bits.
+class ByteWriter {
+ public:
+  /// `out` must outlive it.
+  explicit ByteWriter(std::vector<std::uint8_t>& out) noexcept : out_(out) {}
+  /// Appends a number of 8 bits.
+  ByteWriter& u8(std::uint64_t number) { return append(number, 1); }
+  /// Appends a number of 16 bits.
+  ByteWriter& u16(std::uint64_t number) { return append(number, 2); }
+  /// Appends a number of 32 bits.
+  ByteWriter& u32(std::uint64_t number) { return append(number, 4); }
+  /// Appends a number of 64 bits.
+  ByteWriter& u64(std::uint64_t number) { return append(number, 8); }
+  /// Appends bytes: a span, an array, a text.
+  template <class Range>
+  ByteWriter& bytes(const Range& range) {
+    out_.insert(out_.end(), range.begin(), range.end());
+    return *this;
+  }
+
+ private:
+  ByteWriter& append(std::uint64_t number, unsigned width) {
+    while (width-- > 0) out_.push_back(static_cast<std::uint8_t>(number >> 8 * width));
+    return *this;
+  }
+
+  std::vector<std::uint8_t>& out_;
+};
+
+/// Takes what a ByteWriter has written off the front of bytes. Any bytes are safe: where some are
+/// missing it gives zeros, and no bytes, from then on, and done() tells at the end.
+class ByteReader {
+ public:
+  /// The bytes stay the caller's.
+  explicit ByteReader(Bytes bytes) noexcept : rest_(bytes) {}
+  /// Takes a number of 8 bits.
+  [[nodiscard]] std::uint8_t u8() noexcept { return take<std::uint8_t>(); }
+  /// Takes a number of 16 bits.
+  [[nodiscard]] std::uint16_t u16() noexcept { return take<std::uint16_t>(); }
+  /// Takes a number of 32 bits.
+  [[nodiscard]] std::uint32_t u32() noexcept { return take<std::uint32_t>(); }
+  /// Takes a number of 64 bits.
+  [[nodiscard]] std::uint64_t u64() noexcept { return take<std::uint64_t>(); }
+  /// Takes `count` bytes, which stay where they are.
+  [[nodiscard]] Bytes bytes(std::size_t count) noexcept {
+    if (count > rest_.size()) {
+      missing_ = true;
+      count = 0;
+      rest_ = {};
+    }
+    const Bytes taken = rest_.first(count);
+    rest_ = rest_.subspan(count);
+    return taken;
+  }
+  /// Takes N bytes, as an address has them.
+  template <std::size_t N>
+  [[nodiscard]] std::array<std::uint8_t, N> array() noexcept {
+    std::array<std::uint8_t, N> out{};
+    const Bytes taken = bytes(N);
+    std::copy(taken.begin(), taken.end(), out.begin());
+    return out;
+  }
+
+  /// How many bytes are left.
+  [[nodiscard]] std::size_t left() const noexcept { return rest_.size(); }
+  /// Some of what was to be taken was not there.
+  [[nodiscard]] bool missing() const noexcept { return missing_; }
+  /// All has been taken, and nothing was missing.
+  [[nodiscard]] bool done() const noexcept { return rest_.empty() && !missing_; }
+
+ private:
+  template <class T>
+  [[nodiscard]] T take() noexcept {
+    T number = 0;
+    for (const std::uint8_t byte : bytes(sizeof(T)))
+      number = static_cast<T>(std::uint64_t{number} << 8 | byte);
+    return number;
+  }
+
+  Bytes rest_;
+  bool missing_ = false;
+};
 
 }  // namespace mrc::inline v0_1

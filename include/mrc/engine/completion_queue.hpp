@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "mrc/core/ring.hpp"
+#include "mrc/core/containers.hpp"
 #include "mrc/engine/verbs_types.hpp"
 
 namespace mrc::inline v0_1::engine {

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "mrc/core/containers.hpp"
 #include "mrc/core/error.hpp"
-#include "mrc/core/ring.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/completion_queue.hpp"
 #include "mrc/engine/verbs_types.hpp"

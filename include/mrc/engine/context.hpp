@@ -5,7 +5,6 @@
 
 #include "mrc/cc/host_link.hpp"
 #include "mrc/core/random.hpp"
-#include "mrc/core/secret_random.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/completions.hpp"
 #include "mrc/engine/control_queue.hpp"

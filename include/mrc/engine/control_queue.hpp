@@ -5,13 +5,12 @@
 #include <memory>
 #include <type_traits>
 
-#include "mrc/core/ring.hpp"
+#include "mrc/core/containers.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/verbs_types.hpp"
 #include "mrc/path/path_set.hpp"
 #include "mrc/path/piece_trials.hpp"
 #include "mrc/wire/burst.hpp"
-#include "mrc/wire/data_headers.hpp"
 #include "mrc/wire/headers.hpp"
 
 namespace mrc::inline v0_1::engine {

@@ -5,7 +5,7 @@
 #include <array>
 #include <new>
 
-#include "mrc/core/mtu.hpp"
+#include "mrc/core/types.hpp"
 #include "mrc/engine/control_sender.hpp"
 
 namespace mrc::inline v0_1::engine {

@@ -7,8 +7,7 @@
 #include "mrc/engine/context.hpp"
 #include "mrc/engine/message_layout.hpp"
 #include "mrc/wire/burst.hpp"
-#include "mrc/wire/packet_part.hpp"
-#include "mrc/wire/write_header.hpp"
+#include "mrc/wire/transport.hpp"
 
 namespace mrc::inline v0_1::engine {
 

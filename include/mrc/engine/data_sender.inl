@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "mrc/engine/data_sender.hpp"
-#include "mrc/wire/write_header.hpp"
+#include "mrc/wire/transport.hpp"
 
 namespace mrc::inline v0_1::engine {
 
@@ -321,7 +321,7 @@ path::PathIndex DataSender::path_for_repeat(Peer& peer, QueuePairState& qp, Plan
     ctx_.hold_payload(qp, *message.queue, message.position, burst);
 }
 
-/// The packet in parts (wire/packet_part.hpp), one behind the other on one path. A switch that
+/// The packet in parts (wire/transport.hpp), one behind the other on one path. A switch that
 /// trims would cut off what tells where a part belongs.
 void DataSender::emit_parts(Peer& peer, QueuePairState& qp, const SentMessage& message, SendWqe& w,
                             const wire::WriteHeader& h, const path::PathSpec& spec,

@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "mrc/engine/datagram_service.hpp"
-#include "mrc/wire/datagram.hpp"
-#include "mrc/wire/grh.hpp"
+#include "mrc/wire/ip.hpp"
+#include "mrc/wire/transport.hpp"
 
 namespace mrc::inline v0_1::engine {
 

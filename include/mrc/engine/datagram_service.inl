@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "mrc/engine/datagram_service.hpp"
-#include "mrc/wire/datagram.hpp"
 #include "mrc/wire/transport.hpp"
 
 namespace mrc::inline v0_1::engine {

@@ -7,7 +7,7 @@
 
 #include "mrc/core/types.hpp"
 #include "mrc/engine/verbs_types.hpp"
-#include "mrc/wire/grh.hpp"
+#include "mrc/wire/ip.hpp"
 
 /// Unreliable datagrams, as an application sees them: types that the reliable queue pairs do not
 /// have. Names and values follow the verbs API.

@@ -33,4 +33,3 @@
 #include "mrc/path/path_set.inl"
 #include "mrc/path/profile.inl"
 #include "mrc/path/usid.inl"
-#include "mrc/wire/crc32.inl"

@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "mrc/core/ring.hpp"
+#include "mrc/core/containers.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/context.hpp"
 #include "mrc/engine/loss_recovery.hpp"

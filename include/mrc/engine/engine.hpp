@@ -266,7 +266,7 @@ class Engine {
   /// A local port is up or down; without effect if the engine knows. Initially all are up.
   void set_plane_up(Time now, Plane plane, bool up) noexcept;
   /// A local port can no longer send packets of full size but only packet parts
-  /// (wire/packet_part.hpp), or can again; without effect if the engine knows. Where a peer has
+  /// (wire/transport.hpp), or can again; without effect if the engine knows. Where a peer has
   /// other planes these are used; else packets to it go in parts, if it takes them.
   void set_plane_narrow(Time now, Plane plane, bool narrow) noexcept;
   /// Infers losses from the SACKs received; poll_transmit() does so too. For drivers that may

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "mrc/core/mtu.hpp"
+#include "mrc/core/types.hpp"
 #include "mrc/engine/engine.hpp"
 #include "mrc/engine/requester.inl"
 

@@ -6,13 +6,13 @@
 #include <iterator>
 #include <span>
 
-#include "mrc/core/prefetch.hpp"
+#include "mrc/core/containers.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/object_tables.hpp"
 #include "mrc/engine/peer.hpp"
 #include "mrc/engine/queue_pair.hpp"
-#include "mrc/wire/bth.hpp"
 #include "mrc/wire/burst.hpp"
+#include "mrc/wire/headers.hpp"
 #include "mrc/wire/opcode.hpp"
 #include "mrc/wire/transport.hpp"
 

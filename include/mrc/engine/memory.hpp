@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "mrc/core/error.hpp"
-#include "mrc/core/secret_random.hpp"
+#include "mrc/core/random.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/verbs_types.hpp"
 

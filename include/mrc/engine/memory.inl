@@ -4,9 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "mrc/core/mtu.hpp"
+#include "mrc/core/types.hpp"
 #include "mrc/engine/part_assembly.hpp"
-#include "mrc/wire/packet_part.hpp"
 #include "mrc/wire/transport.hpp"
 
 namespace mrc::inline v0_1::engine {

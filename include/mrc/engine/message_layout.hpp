@@ -8,7 +8,7 @@
 #include "mrc/engine/queue_pair.hpp"
 #include "mrc/engine/queues.hpp"
 #include "mrc/reliability/packet_pool.hpp"
-#include "mrc/wire/overhead.hpp"
+#include "mrc/wire/headers.hpp"
 
 /// How messages are divided into packets: which bytes a packet carries, its size, and which message
 /// a PSN belongs to. Pure functions of a queue pair's state.

@@ -7,10 +7,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "mrc/core/containers.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/core/random.hpp"
-#include "mrc/core/ring.hpp"
-#include "mrc/core/secret_random.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/options.hpp"
 #include "mrc/engine/peer.hpp"

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "mrc/cc/controller.hpp"
-#include "mrc/core/siphash.hpp"
+#include "mrc/core/random.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/path/path_set.hpp"
-#include "mrc/wire/dscp.hpp"
+#include "mrc/wire/burst.hpp"
 
 namespace mrc::inline v0_1::engine {
 

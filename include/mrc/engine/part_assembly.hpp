@@ -8,13 +8,12 @@
 #include <optional>
 #include <vector>
 
-#include "mrc/core/time.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/wire/burst.hpp"
 
 namespace mrc::inline v0_1::engine {
 
-/// Puts data packets together that arrive in parts (wire/packet_part.hpp).
+/// Puts data packets together that arrive in parts (wire/transport.hpp).
 ///
 /// A packet has one place, given by its queue pair and PSN. Parts of two transmissions of a packet
 /// may be mixed: both have the same payload. The next packet that has the same place takes it from

@@ -8,8 +8,8 @@
 #include <cstdint>
 
 #include "mrc/cc/controller.hpp"
-#include "mrc/core/timing_wheel.hpp"
-#include "mrc/core/token_bucket.hpp"
+#include "mrc/core/containers.hpp"
+#include "mrc/core/histogram.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/options.hpp"
 #include "mrc/engine/queue_pair.hpp"
@@ -19,7 +19,7 @@
 #include "mrc/path/plane_trials.hpp"
 #include "mrc/path/reverse_set.hpp"
 #include "mrc/path/trials.hpp"
-#include "mrc/wire/packet_part.hpp"
+#include "mrc/wire/transport.hpp"
 
 namespace mrc::inline v0_1::engine {
 

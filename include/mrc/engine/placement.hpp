@@ -8,8 +8,8 @@
 #include <emmintrin.h>
 #endif
 
-#include "mrc/core/access.hpp"
-#include "mrc/core/thread_sanitizer.hpp"
+#include "mrc/core/system.hpp"
+#include "mrc/core/types.hpp"
 
 /// Copies of payload into the application's memory.
 namespace mrc::inline v0_1::engine {

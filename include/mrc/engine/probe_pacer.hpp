@@ -5,7 +5,7 @@
 #include <chrono>
 #include <cstdint>
 
-#include "mrc/core/time.hpp"
+#include "mrc/core/types.hpp"
 
 namespace mrc::inline v0_1::engine {
 

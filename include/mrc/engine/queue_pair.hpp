@@ -7,9 +7,7 @@
 #include <memory>
 #include <optional>
 
-#include "mrc/core/access.hpp"
-#include "mrc/core/prefetch.hpp"
-#include "mrc/core/timing_wheel.hpp"
+#include "mrc/core/containers.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/deferred_stores.hpp"
 #include "mrc/engine/engine_stats.hpp"
@@ -22,7 +20,7 @@
 #include "mrc/reliability/retry.hpp"
 #include "mrc/reliability/send_window.hpp"
 #include "mrc/reliability/wimm_table.hpp"
-#include "mrc/wire/tag.hpp"
+#include "mrc/wire/headers.hpp"
 
 namespace mrc::inline v0_1::engine {
 

@@ -9,12 +9,12 @@
 #include <new>
 #include <vector>
 
-#include "mrc/core/prefetch.hpp"
+#include "mrc/core/containers.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/polled_slots.hpp"
 #include "mrc/engine/send_pool.hpp"
 #include "mrc/engine/verbs_types.hpp"
-#include "mrc/wire/data_headers.hpp"
+#include "mrc/wire/headers.hpp"
 
 namespace mrc::inline v0_1::engine {
 

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "mrc/core/error.hpp"
-#include "mrc/core/mtu.hpp"
+#include "mrc/core/types.hpp"
 #include "mrc/engine/verbs_types.hpp"
 #include "mrc/reliability/retry.hpp"
 

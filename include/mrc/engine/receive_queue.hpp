@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "mrc/core/ring.hpp"
+#include "mrc/core/containers.hpp"
 #include "mrc/engine/verbs_types.hpp"
 
 namespace mrc::inline v0_1::engine {

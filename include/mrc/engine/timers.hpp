@@ -4,7 +4,7 @@
 #include <chrono>
 #include <utility>
 
-#include "mrc/core/timing_wheel.hpp"
+#include "mrc/core/containers.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/peer.hpp"
 #include "mrc/engine/queue_pair.hpp"

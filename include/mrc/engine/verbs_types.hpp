@@ -5,7 +5,6 @@
 #include <optional>
 #include <span>
 
-#include "mrc/core/access.hpp"
 #include "mrc/core/types.hpp"
 
 /// Types shared by application and engine: work requests, completions, states, attributes. Their

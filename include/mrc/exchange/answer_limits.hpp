@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <utility>
 
-#include "mrc/core/siphash.hpp"
-#include "mrc/core/time.hpp"
-#include "mrc/core/token_bucket.hpp"
+#include "mrc/core/histogram.hpp"
+#include "mrc/core/random.hpp"
+#include "mrc/core/types.hpp"
 #include "mrc/net/address.hpp"
 
 namespace mrc::inline v0_1 {

@@ -7,11 +7,11 @@
 #include <cstdio>
 #include <utility>
 
-#include "mrc/core/byte_codec.hpp"
 #include "mrc/core/error.hpp"
-#include "mrc/core/mtu.hpp"
+#include "mrc/core/types.hpp"
+#include "mrc/core/value_text.hpp"
 #include "mrc/exchange/connection_info.hpp"
-#include "mrc/wire/crc32.hpp"
+#include "mrc/wire/icrc.hpp"
 
 namespace mrc::inline v0_1 {
 

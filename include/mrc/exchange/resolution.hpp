@@ -13,13 +13,12 @@
 #include <vector>
 
 #include "mrc/core/random.hpp"
-#include "mrc/core/siphash.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/exchange/answer_limits.hpp"
 #include "mrc/exchange/connection_info.hpp"
 #include "mrc/exchange/destination.hpp"
 #include "mrc/net/address.hpp"
-#include "mrc/wire/resolution_message.hpp"
+#include "mrc/wire/headers.hpp"
 
 /// Resolution: what a device needs to know of a queue pair of which a program knows only GID and
 /// QPN, asked in band from the peer's device. Sans-IO.

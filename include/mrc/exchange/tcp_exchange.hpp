@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "mrc/core/linkage.hpp"
-#include "mrc/core/time.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/exchange/connection_info.hpp"
 #include "mrc/exchange/tcp_socket.hpp"

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <array>
 
-#include "mrc/core/byte_codec.hpp"
 #include "mrc/core/error.hpp"
+#include "mrc/core/value_text.hpp"
 #include "mrc/exchange/tcp_exchange.hpp"
 #include "mrc/exchange/tcp_socket.inl"
 

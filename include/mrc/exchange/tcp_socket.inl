@@ -14,9 +14,9 @@
 
 #include "mrc/core/error.hpp"
 #include "mrc/core/linkage.hpp"
-#include "mrc/core/time.hpp"
+#include "mrc/core/types.hpp"
 #include "mrc/exchange/tcp_socket.hpp"
-#include "mrc/net/tcp.hpp"
+#include "mrc/net/socket.hpp"
 
 namespace mrc::inline v0_1::detail {
 

@@ -7,12 +7,10 @@
 #include <string_view>
 #include <vector>
 
-#include "mrc/core/time.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/path/usid.hpp"
 #include "mrc/path/usid_template.hpp"
-#include "mrc/wire/dscp.hpp"
-#include "mrc/wire/entropy.hpp"
+#include "mrc/wire/burst.hpp"
 #include "mrc/wire/ip.hpp"
 
 /// A fabric as a host needs it (docs/fabric.md): planes, switches, uSIDs, hosts. Plain values,

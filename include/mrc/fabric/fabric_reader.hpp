@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "mrc/fabric/description.hpp"
-#include "mrc/json/json_error.hpp"
+#include "mrc/json/json.hpp"
 
 /// Reads a file (docs/fabric.md) into a Description and checks all of it. Set-up only; any thread.
 namespace mrc::inline v0_1::fabric {

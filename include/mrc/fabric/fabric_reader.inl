@@ -12,9 +12,9 @@
 #include "mrc/fabric/read_hosts.inl"
 #include "mrc/fabric/read_templates.inl"
 #include "mrc/fabric/read_usids.inl"
-#include "mrc/json/file.hpp"
+#include "mrc/json/json.hpp"
 #include "mrc/path/path_entry.hpp"
-#include "mrc/wire/overhead.hpp"
+#include "mrc/wire/headers.hpp"
 
 namespace mrc::inline v0_1::fabric {
 

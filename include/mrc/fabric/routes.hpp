@@ -11,7 +11,7 @@
 #include "mrc/fabric/description.hpp"
 #include "mrc/path/path_entry.hpp"
 #include "mrc/path/usid_template.hpp"
-#include "mrc/wire/overhead.hpp"
+#include "mrc/wire/headers.hpp"
 
 /// All paths between two hosts of a fabric (mrc-1.0 §4.2). Set-up only.
 namespace mrc::inline v0_1::fabric {

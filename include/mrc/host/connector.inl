@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "mrc/core/error.hpp"
-#include "mrc/core/uncancelled.hpp"
+#include "mrc/core/unique_fd.hpp"
 #include "mrc/exchange/foreign_peer.hpp"
 #include "mrc/host/connector.hpp"
 #include "mrc/net/address.hpp"

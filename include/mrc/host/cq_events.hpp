@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "mrc/core/linkage.hpp"
-#include "mrc/core/uncancelled.hpp"
 #include "mrc/core/unique_fd.hpp"
 #include "mrc/engine/verbs_types.hpp"
 #include "mrc/host/event_queue.hpp"

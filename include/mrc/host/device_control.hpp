@@ -13,7 +13,7 @@
 
 #include "mrc/api/events.hpp"
 #include "mrc/control/line_server.hpp"
-#include "mrc/core/time.hpp"
+#include "mrc/core/types.hpp"
 #include "mrc/host/control_service.hpp"
 #include "mrc/host/dumps.hpp"
 #include "mrc/host/ev_events.hpp"

@@ -11,7 +11,7 @@
 #include "mrc/api/device_stats_json.hpp"
 #include "mrc/control/error_names.hpp"
 #include "mrc/control/run_folder.hpp"
-#include "mrc/core/host_name.hpp"
+#include "mrc/core/system.hpp"
 #include "mrc/core/value_text.hpp"
 #include "mrc/host/device_control.hpp"
 #include "mrc/host/device_core.hpp"

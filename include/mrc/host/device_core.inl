@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "mrc/api/setting_source.hpp"
+#include "mrc/core/error.hpp"
 #include "mrc/core/mapped_memory.hpp"
-#include "mrc/core/random_seed.hpp"
-#include "mrc/core/system_error.hpp"
+#include "mrc/core/random.hpp"
 #include "mrc/engine/ranges.hpp"
 #include "mrc/host/device_core.hpp"
 #include "mrc/host/open_files.hpp"

@@ -19,7 +19,7 @@
 
 #include "mrc/api/device_stats_json.hpp"
 #include "mrc/api/option_table.hpp"
-#include "mrc/core/host_name.hpp"
+#include "mrc/core/system.hpp"
 #include "mrc/host/device_control.hpp"
 #include "mrc/host/device_core.hpp"
 #include "mrc/host/profile_json.hpp"

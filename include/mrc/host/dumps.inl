@@ -19,12 +19,9 @@
 #include <utility>
 #include <vector>
 
-#include "mrc/core/blocked_signals.hpp"
 #include "mrc/core/error.hpp"
-#include "mrc/core/fork_mark.hpp"
-#include "mrc/core/own_file.hpp"
-#include "mrc/core/system_error.hpp"
-#include "mrc/core/time.hpp"
+#include "mrc/core/system.hpp"
+#include "mrc/core/types.hpp"
 #include "mrc/core/unique_fd.hpp"
 #include "mrc/host/dumps.hpp"
 

@@ -9,7 +9,7 @@
 
 #include "mrc/api/device_config.hpp"
 #include "mrc/api/endpoint_types.hpp"
-#include "mrc/core/token_bucket.hpp"
+#include "mrc/core/histogram.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/engine.hpp"
 #include "mrc/host/peer_filter.hpp"

@@ -14,11 +14,10 @@
 #include <vector>
 
 #include "mrc/api/profile_types.hpp"
-#include "mrc/core/fork_mark.hpp"
+#include "mrc/core/containers.hpp"
+#include "mrc/core/error.hpp"
 #include "mrc/core/linkage.hpp"
-#include "mrc/core/ring.hpp"
-#include "mrc/core/system_error.hpp"
-#include "mrc/core/uncancelled.hpp"
+#include "mrc/core/system.hpp"
 #include "mrc/core/unique_fd.hpp"
 
 namespace mrc::inline v0_1::detail {

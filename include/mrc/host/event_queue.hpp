@@ -8,9 +8,8 @@
 #include <mutex>
 
 #include "mrc/api/events.hpp"
-#include "mrc/core/ring.hpp"
-#include "mrc/core/system_error.hpp"
-#include "mrc/core/uncancelled.hpp"
+#include "mrc/core/containers.hpp"
+#include "mrc/core/error.hpp"
 #include "mrc/core/unique_fd.hpp"
 
 namespace mrc::inline v0_1::detail {

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "mrc/api/fault_schedule.hpp"
-#include "mrc/core/time.hpp"
+#include "mrc/core/types.hpp"
 #include "mrc/plane/plane_kind.hpp"
 
 namespace mrc::inline v0_1::detail {

@@ -10,7 +10,7 @@
 
 #include "mrc/api/profile_types.hpp"
 #include "mrc/control/remote_device.hpp"
-#include "mrc/core/time.hpp"
+#include "mrc/core/types.hpp"
 #include "mrc/host/host_store.hpp"
 
 /// How a controller, be it mrc_ctl or a program with mrc_ctl.h, changes what holds for all devices

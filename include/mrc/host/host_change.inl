@@ -15,7 +15,7 @@
 #include "mrc/core/error.hpp"
 #include "mrc/host/host_change.hpp"
 #include "mrc/host/steering_json.hpp"
-#include "mrc/net/network_namespace.hpp"
+#include "mrc/net/interface.hpp"
 
 namespace mrc::inline v0_1::detail {
 

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "mrc/api/log.hpp"
-#include "mrc/core/fork_mark.hpp"
-#include "mrc/core/time.hpp"
+#include "mrc/core/system.hpp"
+#include "mrc/core/types.hpp"
 #include "mrc/core/unique_fd.hpp"
 #include "mrc/host/host_rules.hpp"
 

@@ -17,12 +17,11 @@
 
 #include "mrc/control/run_folder.hpp"
 #include "mrc/core/error.hpp"
-#include "mrc/core/random_seed.hpp"
-#include "mrc/core/system_error.hpp"
+#include "mrc/core/random.hpp"
 #include "mrc/host/host_store.hpp"
 #include "mrc/host/profile_json.hpp"
 #include "mrc/host/steering_json.hpp"
-#include "mrc/net/network_namespace.hpp"
+#include "mrc/net/interface.hpp"
 
 namespace mrc::inline v0_1::detail {
 

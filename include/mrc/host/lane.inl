@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "mrc/api/environment.hpp"
-#include "mrc/core/counters.hpp"
-#include "mrc/core/random_seed.hpp"
+#include "mrc/core/random.hpp"
+#include "mrc/core/types.hpp"
 #include "mrc/host/lane.hpp"
 #include "mrc/net/address.hpp"
 

@@ -9,10 +9,10 @@
 #include <utility>
 
 #include "mrc/core/error.hpp"
-#include "mrc/core/mtu.hpp"
+#include "mrc/core/types.hpp"
 #include "mrc/host/peers.hpp"
 #include "mrc/net/address.hpp"
-#include "mrc/net/netlink.hpp"
+#include "mrc/net/interface.hpp"
 
 namespace mrc::inline v0_1::detail {
 

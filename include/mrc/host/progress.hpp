@@ -12,7 +12,7 @@
 
 #include "mrc/api/device_config.hpp"
 #include "mrc/core/error.hpp"
-#include "mrc/core/fork_mark.hpp"
+#include "mrc/core/system.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/core/unique_fd.hpp"
 #include "mrc/engine/engine.hpp"

@@ -15,11 +15,9 @@
 #include <utility>
 #include <vector>
 
-#include "mrc/core/blocked_signals.hpp"
-#include "mrc/core/left_thread.hpp"
+#include "mrc/core/error.hpp"
 #include "mrc/core/system.hpp"
-#include "mrc/core/system_error.hpp"
-#include "mrc/core/uncancelled.hpp"
+#include "mrc/core/unique_fd.hpp"
 #include "mrc/core/value_text.hpp"
 #include "mrc/host/progress.hpp"
 

@@ -9,7 +9,7 @@
 
 #include "mrc/host/rounds.hpp"
 #include "mrc/host/srq_number.hpp"
-#include "mrc/wire/packet_part.hpp"
+#include "mrc/wire/transport.hpp"
 
 namespace mrc::inline v0_1::detail {
 

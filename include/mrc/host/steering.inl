@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "mrc/core/own_file.hpp"
-#include "mrc/core/system_error.hpp"
-#include "mrc/core/uncancelled.hpp"
+#include "mrc/core/error.hpp"
+#include "mrc/core/system.hpp"
+#include "mrc/core/unique_fd.hpp"
 #include "mrc/host/key_log.hpp"
 
 namespace mrc::inline v0_1::detail {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "mrc/core/time.hpp"
+#include "mrc/core/types.hpp"
 
 namespace mrc::inline v0_1::detail {
 

@@ -4,20 +4,29 @@
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <sys/socket.h>
+#include <sys/types.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "mrc/core/types.hpp"
-#include "mrc/core/uncancelled.hpp"
+#include "mrc/core/unique_fd.hpp"
+#include "mrc/net/address.hpp"
 #include "mrc/net/socket.hpp"
+#include "mrc/wire/ip.hpp"
+
+namespace mrc::inline v0_1::port::detail {
 
 /// Questions to rtnetlink, for the implementation of netlink.hpp and way.hpp.
-namespace mrc::inline v0_1::port::detail {
 
 /// Calls visit(type, value) for each of the attributes (rtattr) in `bytes`.
 template <class Visit>
@@ -134,3 +143,189 @@ class NetlinkRequest {
 };
 
 }  // namespace mrc::inline v0_1::port::detail
+
+struct ifreq;  // <net/if.h>
+
+/// Which network interface a local address belongs to, and its state.
+namespace mrc::inline v0_1::port {
+
+/// The interface of a local address. A plain value.
+struct Interface {
+  std::string name;          ///< empty if none was found
+  std::uint32_t index = 0;   ///< the kernel's interface index; 0 if none was found
+  std::uint32_t mtu = 1500;  ///< bytes of the largest IP packet; Ethernet's where not known
+  bool running = true;       ///< up and with a carrier, or that can't be told
+  /// Packets can leave by it. The loopback interface and those that only hold addresses (dummy,
+  /// VRF) are no links.
+  bool link = true;
+};
+
+/// Interface::link of an interface with these flags (IFF_*).
+[[nodiscard]] bool is_link(unsigned flags) noexcept;
+
+/// Reads name, MTU and state of the interface anew, by its index: names change. What can't be read
+/// stays. False if there is no such interface any more, which is not running then. Three system
+/// calls.
+[[nodiscard]] bool refresh(const Socket& socket, Interface& interface) noexcept;
+
+/// All IP addresses of this host, or of this network namespace. Throws Error.
+[[nodiscard]] std::vector<IpAddress> local_addresses();
+
+/// Length of the subnet's prefix of an address of this host, counted in the mapped form for IPv4
+/// (10.0.0.1/24 has 120); 128 if no interface has it. Throws Error.
+[[nodiscard]] unsigned prefix_length(const IpAddress& local);
+
+/// Fills in the address of a LocalAddress that names only an interface: its first IPv4 address,
+/// else its first IPv6 address that is not link-local, else the link-local one. Throws Error if
+/// there is neither address nor interface, or if the interface has no address.
+[[nodiscard]] LocalAddress resolve(LocalAddress local);
+
+/// Waits, kTentative at most, while the IPv6 address of this host can't be used yet: duplicate
+/// address detection takes 1 to 2 s once a link has come up. Throws Error that names the cause if
+/// it is not usable then; nothing of addresses that this host does not have.
+void await_address(const LocalAddress& local);
+/// See await_address().
+inline constexpr Duration kTentative = std::chrono::seconds{3};
+
+/// The interface that is named, or, if there is none of that name or none is named, that has the
+/// address. A loopback address that no interface lists (127.0.0.2, say) belongs to the loopback
+/// interface. Throws Error.
+[[nodiscard]] Interface find_interface(const Socket& socket, const LocalAddress& local);
+
+/// Packets of the socket leave by that interface, and none that arrive by another are received:
+/// Linux before 5.7 wants CAP_NET_RAW. Without it packets that arrive are not limited, and IPv6
+/// routes with smaller metrics precede. Throws Error.
+void leave_by(const Socket& socket, bool v4, const Interface& interface);
+
+namespace detail {
+
+/// An ioctl() about the interface of that name, such as SIOCGIFMTU; false on failure with errno
+/// set.
+[[nodiscard]] bool ask_interface(const Socket& socket, const std::string& name, unsigned long what,
+                                 ifreq& request) noexcept;
+
+/// True if the flags (the answer to SIOCGIFFLAGS) say that the interface is up and has a carrier.
+[[nodiscard]] bool is_running(const ifreq& flags) noexcept;
+
+}  // namespace detail
+
+/// The address that packets to another one would leave from, by the kernel's routes; all zero if
+/// there is no route. Sends nothing.
+[[nodiscard]] IpAddress source_address(const IpAddress& destination) noexcept;
+
+/// The address that packets to the Internet would leave from: IPv4 if there is a default route for
+/// it, else IPv6, else 127.0.0.1. Sends nothing. Throws Error.
+[[nodiscard]] IpAddress default_route_address();
+
+/// What is asked of the kernel over rtnetlink. By packet ports: the next hop towards an address,
+/// its Ethernet address, and notice when one of these or the link changes. By UDP ports: whether
+/// packets stay on this host, and notice of routes. By which interfaces packets leave: way.hpp.
+
+/// A netlink socket that becomes readable when a link of this network namespace changes, or what
+/// else it watches. One thread at a time.
+class NetlinkMonitor {
+ public:
+  /// What is watched besides links.
+  enum class Watch : std::uint8_t {
+    next_hops,  ///< neighbours, IPv6 routes
+    routes,     ///< routes and addresses
+  };
+  /// What has changed.
+  struct News {
+    bool links = false;      ///< any interface: one that was removed comes back with a new index
+    bool next_hops = false;  ///< what else is watched; of neighbours, those on read()'s interface
+  };
+
+  /// Throws Error.
+  explicit NetlinkMonitor(Watch watch = Watch::next_hops);
+  /// Null where that is not allowed.
+  [[nodiscard]] static std::unique_ptr<NetlinkMonitor> try_open(Watch watch);
+
+  /// Becomes readable when there is something to read().
+  [[nodiscard]] int fd() const noexcept { return socket_.fd(); }
+
+  /// Reads the messages that are waiting, 64 at most, and returns what they are about. The caller
+  /// then queries the state itself: the kernel drops messages when too many are waiting.
+  [[nodiscard]] News read(std::uint32_t interface_index) noexcept;
+
+ private:
+  void look(std::size_t size, std::uint32_t interface_index, News& news) const noexcept;
+
+  Socket socket_;
+  alignas(8) std::array<std::uint8_t, 8192> buffer_{};
+};
+
+/// The neighbour to which packets for `destination` go when they leave by that interface: a
+/// router, or the destination itself. Without a value there is no such route, and errno says why.
+[[nodiscard]] std::optional<IpAddress> find_gateway(std::uint32_t interface_index,
+                                                    const IpAddress& destination) noexcept;
+
+/// True if packets from `source`, an address of this host, to `destination` are delivered on this
+/// host over the loopback interface of its network namespace. Both are of one IP version. Sends
+/// nothing.
+[[nodiscard]] bool stays_on_loopback(const IpAddress& source,
+                                     const IpAddress& destination) noexcept;
+
+/// What the kernel knows of a neighbour.
+struct Neighbour {
+  wire::MacAddress mac{};  ///< Ethernet address
+  /// The kernel has not confirmed lately that the neighbour is reachable, and has sent nothing to
+  /// it since (NUD_STALE).
+  bool stale = false;
+};
+
+/// A neighbour, if the kernel knows its Ethernet address.
+[[nodiscard]] std::optional<Neighbour> find_neighbour(std::uint32_t interface_index,
+                                                      const IpAddress& address) noexcept;
+
+/// Makes the kernel resolve a neighbour's Ethernet address, as it does for any packet: sends an
+/// empty datagram to the discard port.
+void solicit_neighbour(std::uint32_t interface_index, const IpAddress& address) noexcept;
+
+/// Whether two processes share a host, that is a network namespace.
+
+/// A number that processes of one network namespace have in common, and that those of others, on
+/// this machine or elsewhere, do not: 64 bits of a hash over the namespace's number and the
+/// kernel's boot id. It is no secret. Machines that were copied while they ran may have the same
+/// number. 0: it can't be told here. Of the calling thread's namespace; any thread.
+[[nodiscard]] std::uint64_t network_namespace() noexcept;
+
+/// Whether a process of this PID namespace is known to be in another network namespace than the
+/// calling thread. Any thread.
+[[nodiscard]] bool in_other_network(::pid_t pid) noexcept;
+
+/// By which interfaces packets leave this host: what the kernel's routes and rules say. Asking
+/// sends nothing. All functions are thread-safe.
+
+/// By which interfaces packets from one address leave for another. A plain value.
+struct Way {
+  /// Next hops that are looked at, most.
+  static constexpr std::size_t kMost = 8;
+  /// The loopback interface's index, in every network namespace.
+  static constexpr std::uint32_t kLoopback = 1;
+
+  /// Indices of the next hops' interfaces, then 0. None at all: unknown, or `none`. That of the
+  /// loopback interface if the other address is one of this host, too.
+  std::array<std::uint32_t, kMost> interfaces{};
+  bool none = false;  ///< there is no route
+  /// Packets leave by that interface only if their socket is bound to it: by the route alone, some
+  /// would take another.
+  bool bound = false;
+};
+
+/// The way of packets that are to leave by `own`, the interface that has their source address: by
+/// that if it is a link and a route there leads to the destination, else as the route says. Both
+/// addresses are of one IP version.
+[[nodiscard]] Way find_way(const Interface& own, const IpAddress& source,
+                           const IpAddress& destination) noexcept;
+
+/// The MTU, in bytes, of packets from an address: that of `own`, the interface that has it, if it
+/// is a link or the address a loopback address. Else the smallest one of the links that may carry
+/// them: of those by which routers are reached, without the ones of default routes if there are
+/// others, or else of all that are up. `own`'s if there are none. Links that lead to their
+/// neighbours only may carry none of them: who has a peer there asks for the way to it. Throws
+/// Error.
+[[nodiscard]] std::uint32_t outgoing_mtu(const Socket& socket, const Interface& own,
+                                         const IpAddress& source);
+
+}  // namespace mrc::inline v0_1::port

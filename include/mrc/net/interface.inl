@@ -1,25 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "mrc/net/interface.hpp"
+
+#include <fcntl.h>
 #include <ifaddrs.h>
 #include <linux/if_addr.h>
+#include <linux/neighbour.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cerrno>
+#include <cstddef>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <memory>
 #include <string>
 #include <system_error>
 #include <thread>
+#include <vector>
 
 #include "mrc/core/error.hpp"
-#include "mrc/net/socket_address.hpp"
-#include "mrc/net/socket_interface.hpp"
+#include "mrc/core/random.hpp"
+#include "mrc/core/system.hpp"
+#include "mrc/core/unique_fd.hpp"
+#include "mrc/net/socket.hpp"
 
 namespace mrc::inline v0_1::port {
 
@@ -196,6 +211,280 @@ void leave_by(const Socket& socket, bool v4, const Interface& interface) {
     set_option(socket, IPPROTO_IP, IP_UNICAST_IF, index, "IP_UNICAST_IF");
   else
     set_option(socket, IPPROTO_IPV6, IPV6_UNICAST_IF, index, "IPV6_UNICAST_IF");
+}
+
+NetlinkMonitor::NetlinkMonitor(Watch watch)
+    : socket_(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE)) {
+  static_assert(alignof(nlmsghdr) <= 8);
+  sockaddr_nl address{};
+  address.nl_family = AF_NETLINK;
+  address.nl_groups =
+      RTMGRP_LINK | RTMGRP_IPV6_ROUTE |
+      (watch == Watch::next_hops ? RTMGRP_NEIGH
+                                 : RTMGRP_IPV4_ROUTE | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR);
+  if (!socket_.open() ||
+      ::bind(socket_.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+    throw_errno("cannot watch the network interfaces (netlink)");
+  mrc::detail::require({mrc::detail::SystemCall::recvfrom});
+}
+
+std::unique_ptr<NetlinkMonitor> NetlinkMonitor::try_open(Watch watch) try {
+  return std::make_unique<NetlinkMonitor>(watch);
+} catch (const Error&) {
+  return nullptr;
+}
+
+NetlinkMonitor::News NetlinkMonitor::read(std::uint32_t interface_index) noexcept {
+  constexpr unsigned kReads = 64;
+  News news;
+  for (unsigned i = 0; i < kReads; ++i) {
+    const ssize_t n = uncancelled::recv(socket_.fd(), buffer_.data(), buffer_.size(), MSG_DONTWAIT);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == ENOBUFS) news = {true, true};
+    if (n <= 0 && errno != ENOBUFS) break;
+    if (n > 0) look(static_cast<std::size_t>(n), interface_index, news);
+  }
+  return news;
+}
+
+void NetlinkMonitor::look(std::size_t size, std::uint32_t interface_index,
+                          News& news) const noexcept {
+  for (std::size_t at = 0; at + sizeof(nlmsghdr) <= size;) {
+    nlmsghdr head;
+    std::memcpy(&head, buffer_.data() + at, sizeof head);
+    if (head.nlmsg_len < sizeof head || head.nlmsg_len > size - at) return;
+    if (head.nlmsg_type == RTM_NEWLINK || head.nlmsg_type == RTM_DELLINK) {
+      news.links = true;
+    } else if (head.nlmsg_type == RTM_NEWNEIGH || head.nlmsg_type == RTM_DELNEIGH) {
+      ndmsg neighbour{};
+      if (head.nlmsg_len >= NLMSG_LENGTH(sizeof neighbour))
+        std::memcpy(&neighbour, buffer_.data() + at + NLMSG_HDRLEN, sizeof neighbour);
+      news.next_hops |= neighbour.ndm_family == AF_INET6 &&
+                        static_cast<std::uint32_t>(neighbour.ndm_ifindex) == interface_index;
+    } else {
+      news.next_hops = true;
+    }
+    at += NLMSG_ALIGN(head.nlmsg_len);
+  }
+}
+
+std::optional<IpAddress> find_gateway(std::uint32_t interface_index,
+                                      const IpAddress& destination) noexcept {
+  rtmsg route{};
+  route.rtm_family = AF_INET6;
+  route.rtm_dst_len = 128;
+  detail::NetlinkRequest request(RTM_GETROUTE, route);
+  request.add(RTA_DST, destination.data(), destination.size());
+  request.add(RTA_OIF, &interface_index, sizeof interface_index);
+  if (const int error = request.send(); error != 0) {
+    errno = error;
+    return std::nullopt;
+  }
+  const std::uint8_t type = request.header<rtmsg>().rtm_type;
+  std::uint32_t out = 0;
+  if (type != RTN_UNICAST || !request.get(sizeof route, RTA_OIF, &out, sizeof out) ||
+      out != interface_index) {
+    errno = ENETUNREACH;
+    return std::nullopt;
+  }
+  IpAddress gateway = destination;
+  (void)request.get(sizeof route, RTA_GATEWAY, gateway.data(), gateway.size());
+  return gateway;
+}
+
+bool stays_on_loopback(const IpAddress& source, const IpAddress& destination) noexcept {
+  constexpr std::uint32_t kLoopback = 1;  // the interface's index, in every network namespace
+  const std::size_t skip = is_v4(destination) ? 12 : 0, size = destination.size() - skip;
+  rtmsg route{};
+  route.rtm_family = is_v4(destination) ? AF_INET : AF_INET6;
+  route.rtm_dst_len = route.rtm_src_len = static_cast<unsigned char>(8 * size);
+  detail::NetlinkRequest request(RTM_GETROUTE, route);
+  request.add(RTA_DST, destination.data() + skip, size);
+  request.add(RTA_SRC, source.data() + skip, size);
+  std::uint32_t out = 0;
+  return request.send() == 0 && request.header<rtmsg>().rtm_type == RTN_LOCAL &&
+         request.get(sizeof route, RTA_OIF, &out, sizeof out) && out == kLoopback;
+}
+
+std::optional<Neighbour> find_neighbour(std::uint32_t interface_index,
+                                        const IpAddress& address) noexcept {
+  ndmsg neighbour{};
+  neighbour.ndm_family = AF_INET6;
+  neighbour.ndm_ifindex = static_cast<int>(interface_index);
+  detail::NetlinkRequest request(RTM_GETNEIGH, neighbour);
+  request.add(NDA_DST, address.data(), address.size());
+  if (request.send() != 0) return std::nullopt;
+  constexpr unsigned kUsable =
+      NUD_REACHABLE | NUD_STALE | NUD_DELAY | NUD_PROBE | NUD_PERMANENT | NUD_NOARP;
+  const unsigned state = request.header<ndmsg>().ndm_state;
+  Neighbour found;
+  if ((state & kUsable) == 0 ||
+      !request.get(sizeof neighbour, NDA_LLADDR, found.mac.data(), found.mac.size()))
+    return std::nullopt;
+  found.stale = (state & NUD_STALE) != 0;
+  return found;
+}
+
+void solicit_neighbour(std::uint32_t interface_index, const IpAddress& address) noexcept {
+  const Socket socket(::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket.open()) return;
+  (void)try_option(socket, IPPROTO_IPV6, IPV6_UNICAST_IF, static_cast<int>(htonl(interface_index)));
+  constexpr std::uint16_t kDiscard = 9;
+  const SocketAddress to(address, kDiscard, interface_index);
+  (void)::sendto(socket.fd(), nullptr, 0, 0, &to.any, to.length);
+}
+
+namespace detail {
+
+/// The number of a network namespace's file below /proc; 0 if it can't be looked at.
+[[nodiscard]] std::uint64_t inode_of(const char* path) noexcept {
+  struct stat file {};
+  return ::stat(path, &file) == 0 ? file.st_ino : 0;
+}
+
+/// Tells the network namespaces of a running kernel apart; 0 if that can't be found out.
+[[nodiscard]] std::uint64_t namespace_number() noexcept {
+  constexpr int kNetnsCookie = 71;  // SO_NETNS_COOKIE, from Linux 5.14 on
+  for (const int family : {AF_INET, AF_INET6}) {
+    const UniqueFd socket(::socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    std::uint64_t cookie = 0;
+    socklen_t size = sizeof cookie;
+    if (socket.open() && ::getsockopt(socket.fd(), SOL_SOCKET, kNetnsCookie, &cookie, &size) == 0)
+      return cookie;
+  }
+  return inode_of("/proc/thread-self/ns/net");
+}
+
+}  // namespace detail
+
+std::uint64_t network_namespace() noexcept {
+  constexpr std::size_t kBootId = 36;
+  std::array<std::uint8_t, kBootId + sizeof(std::uint64_t)> bytes{};
+  const UniqueFd file(::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
+  const std::uint64_t number = detail::namespace_number();
+  if (number == 0 || !file.open() || ::read(file.fd(), bytes.data(), kBootId) != kBootId) return 0;
+  std::memcpy(bytes.data() + kBootId, &number, sizeof number);
+  return siphash(SipKey{}, bytes);
+}
+
+bool in_other_network(::pid_t pid) noexcept {
+  char path[32];
+  std::snprintf(path, sizeof path, "/proc/%d/ns/net", static_cast<int>(pid));
+  const std::uint64_t there = detail::inode_of(path);
+  const std::uint64_t here = detail::inode_of("/proc/thread-self/ns/net");
+  return there != 0 && here != 0 && there != here;
+}
+
+namespace detail {
+
+/// Calls visit(interface index, by a router) for each next hop of a route, given its attributes.
+template <class Visit>
+void for_each_hop(Bytes route, Visit visit) {
+  std::uint32_t index = 0;
+  bool router = false;
+  Bytes several;
+  const auto look = [&](unsigned type, Bytes value) {
+    if (type == RTA_OIF && value.size() == sizeof index)
+      std::memcpy(&index, value.data(), sizeof index);
+    else if (type == RTA_MULTIPATH)
+      several = value;
+    else
+      router |= type == RTA_GATEWAY || type == RTA_VIA;
+  };
+  for_each_attribute(route, look);
+  if (index != 0) visit(index, router);
+  rtnexthop hop;
+  while (several.size() >= sizeof hop) {
+    std::memcpy(&hop, several.data(), sizeof hop);
+    if (hop.rtnh_len < sizeof hop || hop.rtnh_len > several.size()) return;
+    router = false;
+    for_each_attribute(several.first(hop.rtnh_len).subspan(sizeof hop), look);
+    visit(static_cast<std::uint32_t>(hop.rtnh_ifindex), router);
+    several = several.subspan(std::min<std::size_t>(several.size(), RTNH_ALIGN(hop.rtnh_len)));
+  }
+}
+
+/// The route itself, with all of its next hops; by the interface `index` alone if that is not 0.
+[[nodiscard]] Way find_route(const IpAddress& source, const IpAddress& destination,
+                             std::uint32_t index) noexcept {
+  const bool v4 = is_v4(destination);
+  const std::size_t skip = v4 ? 12 : 0, size = destination.size() - skip;
+  // For IPv6 the interface is a mere preference where a source is given.
+  const bool from = v4 || index == 0;
+  rtmsg route{};
+  route.rtm_family = v4 ? AF_INET : AF_INET6;
+  route.rtm_dst_len = static_cast<unsigned char>(8 * size);
+  route.rtm_src_len = static_cast<unsigned char>(from ? 8 * size : 0);
+  // Of the table, not one that the kernel makes up: without a route by the interface that is asked
+  // for, IPv4 takes the destination for a neighbour there.
+  route.rtm_flags = RTM_F_FIB_MATCH;
+  NetlinkRequest request(RTM_GETROUTE, route);
+  request.add(RTA_DST, destination.data() + skip, size);
+  if (from) request.add(RTA_SRC, source.data() + skip, size);
+  if (index != 0) request.add(RTA_OIF, &index, sizeof index);
+  Way way;
+  const int error = request.send();
+  const unsigned type = error == 0 ? request.header<rtmsg>().rtm_type : 0;
+  way.none = error == 0 ? type != RTN_LOCAL && type != RTN_UNICAST
+                        : error == ENETUNREACH || error == EHOSTUNREACH;
+  if (type == RTN_LOCAL) way.interfaces = {Way::kLoopback};
+  if (type != RTN_UNICAST) return way;
+  std::size_t n = 0;
+  for_each_hop(request.attributes(sizeof route), [&](std::uint32_t hop, bool) {
+    if (n < Way::kMost) way.interfaces[n++] = hop;
+  });
+  return way;
+}
+
+[[nodiscard]] bool leads_by(const Way& way, std::uint32_t index) noexcept {
+  return std::find(way.interfaces.begin(), way.interfaces.end(), index) != way.interfaces.end();
+}
+
+}  // namespace detail
+
+Way find_way(const Interface& own, const IpAddress& source, const IpAddress& destination) noexcept {
+  Way way = detail::find_route(source, destination, 0);
+  const bool local = way.interfaces[0] == 1;
+  if (local || !own.link || own.index == 0 ||
+      (way.interfaces[0] == own.index && way.interfaces[1] == 0) ||
+      !detail::leads_by(detail::find_route(source, destination, own.index), own.index))
+    return way;
+  way = {};
+  way.interfaces = {own.index};
+  way.bound = true;
+  return way;
+}
+
+std::uint32_t outgoing_mtu(const Socket& socket, const Interface& own, const IpAddress& source) {
+  if (own.link || is_loopback(source)) return own.mtu;
+  using Indices = std::vector<std::uint32_t>;
+  Indices routed, by_default, all;
+  rtmsg every{};
+  every.rtm_family = is_v4(source) ? AF_INET : AF_INET6;
+  constexpr std::size_t kMostRoutes = 1 << 14;
+  detail::NetlinkRequest(RTM_GETROUTE, every)
+      .send_for_all<rtmsg>(kMostRoutes, [&](const rtmsg& route, Bytes attributes) {
+        if (route.rtm_type != RTN_UNICAST || route.rtm_table != RT_TABLE_MAIN) return;
+        Indices& to = route.rtm_dst_len == 0 ? by_default : routed;
+        detail::for_each_hop(attributes, [&](std::uint32_t index, bool router) {
+          if (router && std::find(to.begin(), to.end(), index) == to.end()) to.push_back(index);
+        });
+      });
+  const std::unique_ptr<struct if_nameindex, void (*)(struct if_nameindex*)> list(if_nameindex(),
+                                                                                  if_freenameindex);
+  for (const auto* entry = list.get(); entry != nullptr && entry->if_index != 0; ++entry)
+    all.push_back(entry->if_index);
+  for (const Indices* indices : {&routed, &by_default, &all}) {
+    std::uint32_t smallest = 0;
+    for (const std::uint32_t index : *indices) {
+      Interface interface;
+      interface.index = index;
+      if (refresh(socket, interface) && interface.link && interface.running)
+        smallest = smallest == 0 ? interface.mtu : std::min(smallest, interface.mtu);
+    }
+    if (smallest != 0) return smallest;
+  }
+  return own.mtu;
 }
 
 }  // namespace mrc::inline v0_1::port

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <optional>
 
-#include "mrc/core/time.hpp"
 #include "mrc/core/types.hpp"
 
 namespace mrc::inline v0_1::path {

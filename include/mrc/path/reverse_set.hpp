@@ -11,7 +11,6 @@
 
 #include "mrc/core/error.hpp"
 #include "mrc/core/random.hpp"
-#include "mrc/core/time.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/path/path_set.hpp"
 #include "mrc/path/reverse_paths.hpp"

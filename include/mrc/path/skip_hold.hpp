@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "mrc/core/time.hpp"
+#include "mrc/core/types.hpp"
 #include "mrc/path/path_entry.hpp"
 
 namespace mrc::inline v0_1::path::detail {

@@ -7,7 +7,6 @@
 #include <memory>
 #include <vector>
 
-#include "mrc/core/time.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/wire/burst.hpp"

@@ -22,8 +22,7 @@
 #include "mrc/plane/port.hpp"
 #include "mrc/plane/port_options.hpp"
 #include "mrc/wire/burst.hpp"
-#include "mrc/wire/dscp.hpp"
-#include "mrc/wire/overhead.hpp"
+#include "mrc/wire/headers.hpp"
 
 /// What a device knows of its planes. A kind of plane (UDP sockets, packet ports of a fabric, RDMA
 /// devices) is a Port and a PlaneKind: the port sends and receives, the kind opens ports and knows

@@ -6,7 +6,7 @@
 
 #include "mrc/api/setting_source.hpp"
 #include "mrc/core/error.hpp"
-#include "mrc/core/mtu.hpp"
+#include "mrc/core/types.hpp"
 #include "mrc/plane/plane_kind.hpp"
 
 namespace mrc::inline v0_1::detail {

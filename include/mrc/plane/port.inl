@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "mrc/plane/receive_check.hpp"
-#include "mrc/wire/bth.hpp"
+#include "mrc/wire/headers.hpp"
 #include "mrc/wire/transport.hpp"
 
 namespace mrc::inline v0_1::port {

@@ -6,7 +6,7 @@
 
 #include "mrc/api/fault_spec.hpp"
 #include "mrc/core/types.hpp"
-#include "mrc/wire/dscp.hpp"
+#include "mrc/wire/burst.hpp"
 
 namespace mrc::inline v0_1::port {
 

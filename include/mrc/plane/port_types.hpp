@@ -6,7 +6,6 @@
 #include <span>
 #include <vector>
 
-#include "mrc/core/access.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/wire/burst.hpp"
 

@@ -4,9 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "mrc/wire/bth.hpp"
 #include "mrc/wire/burst.hpp"
-#include "mrc/wire/overhead.hpp"
+#include "mrc/wire/headers.hpp"
 
 namespace mrc::inline v0_1::port {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "mrc/core/time.hpp"
+#include "mrc/core/types.hpp"
 #include "mrc/probe/report.hpp"
 
 namespace mrc::inline v0_1::probe {

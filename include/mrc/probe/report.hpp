@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "mrc/core/time.hpp"
+#include "mrc/core/types.hpp"
 #include "mrc/probe/paths.hpp"
 #include "mrc/probe/slow.hpp"
 #include "mrc/probe/sweep.hpp"

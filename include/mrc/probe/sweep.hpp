@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "mrc/core/time.hpp"
+#include "mrc/core/types.hpp"
 
 /// When each probe is sent, and its result. Without packets and without a clock.
 namespace mrc::inline v0_1::probe {

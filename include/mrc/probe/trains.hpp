@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "mrc/core/time.hpp"
+#include "mrc/core/types.hpp"
 #include "mrc/probe/sweep.hpp"
 
 /// Trains of packets, which measure how much a path carries. Without packets and without a clock.

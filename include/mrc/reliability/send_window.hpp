@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "mrc/core/prefetch.hpp"
+#include "mrc/core/containers.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/reliability/packet_pool.hpp"
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "mrc/core/time.hpp"
+#include "mrc/core/types.hpp"
 
 namespace mrc::inline v0_1::sim {
 

@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "mrc/core/time.hpp"
+#include "mrc/core/types.hpp"
 
 namespace mrc::inline v0_1::sim {
 

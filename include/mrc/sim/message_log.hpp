@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "mrc/core/time.hpp"
+#include "mrc/core/types.hpp"
 #include "mrc/sim/cluster.hpp"
 #include "mrc/sim/traffic/measures.hpp"
 

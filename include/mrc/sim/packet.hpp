@@ -9,10 +9,9 @@
 #include <vector>
 
 #include "mrc/core/types.hpp"
+#include "mrc/wire/headers.hpp"
 #include "mrc/wire/ip.hpp"
-#include "mrc/wire/overhead.hpp"
-#include "mrc/wire/packet_build.hpp"
-#include "mrc/wire/packet_trim.hpp"
+#include "mrc/wire/packet.hpp"
 
 namespace mrc::inline v0_1::sim {
 

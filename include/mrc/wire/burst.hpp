@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "mrc/core/types.hpp"
-#include "mrc/wire/endpoint_headers.hpp"
-#include "mrc/wire/grh.hpp"
-#include "mrc/wire/overhead.hpp"
+#include "mrc/wire/headers.hpp"
+#include "mrc/wire/ip.hpp"
+
+namespace mrc::inline v0_1::wire {
 
 /// Packets passed between the engine and a port, in bursts. A packet here is the transport part
 /// only: BTH .. payload and pad. The port adds and removes IP, UDP and the iCRC.
-namespace mrc::inline v0_1::wire {
 
 /// Whether a received packet was trimmed on its way, as the port read it from the DSCP (mrc-1.0
 /// §1.12).
@@ -225,6 +225,36 @@ struct UnconnectedRequest {
   std::uint8_t slot = 0;                 ///< of the process that asks, if it is OpenMRC
   Plane plane = 0;                       ///< in which it arrived
   EndpointOp op = EndpointOp::ev_probe;  ///< what it asks
+};
+
+/// The DSCP values (6 bit) of a fabric's packet classes (mrc-1.0 §1.14). They are the operator's
+/// choice and must agree on all hosts and switches.
+struct DscpMap {
+  std::uint8_t no_trim = 0;            ///< data that must not be trimmed
+  std::uint8_t trimmable = 4;          ///< data and reliability probes
+  std::uint8_t trimmable_retx = 8;     ///< retransmissions
+  std::uint8_t trimmed = 12;           ///< set by a switch that trims
+  std::uint8_t trimmed_last_hop = 16;  ///< set by the switch before the receiver that trims
+  std::uint8_t control = 46;           ///< SACK, NACK, Transport ACK, endpoint responses
+
+  /// Equal in all classes.
+  friend constexpr bool operator==(const DscpMap&, const DscpMap&) = default;
+
+  /// All values fit in 6 bits, and neither value for trimmed packets is used for a class that hosts
+  /// send. The two may be equal (trimmed_last_hop is optional; then all trimmed packets count as
+  /// trimmed on the path), and so may the classes that hosts send.
+  [[nodiscard]] constexpr bool valid() const noexcept {
+    for (const std::uint8_t sent : {no_trim, trimmable, trimmable_retx, control})
+      if (sent > 63 || sent == trimmed || sent == trimmed_last_hop) return false;
+    return trimmed <= 63 && trimmed_last_hop <= 63;
+  }
+
+  /// Whether a received packet with this DSCP was trimmed.
+  [[nodiscard]] constexpr Trim classify(std::uint8_t dscp) const noexcept {
+    if (dscp == trimmed) return Trim::trimmed;
+    if (dscp == trimmed_last_hop) return Trim::trimmed_last_hop;
+    return Trim::none;
+  }
 };
 
 }  // namespace mrc::inline v0_1::wire

@@ -1,21 +1,253 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <type_traits>
 
 #include "mrc/core/types.hpp"
-#include "mrc/wire/data_headers.hpp"
 #include "mrc/wire/endian.hpp"
-#include "mrc/wire/endpoint_headers.hpp"
-#include "mrc/wire/nack_reason.hpp"
+#include "mrc/wire/ip.hpp"
+#include "mrc/wire/opcode.hpp"
+
+namespace mrc::inline v0_1::wire {
+
+/// The extension headers of data packets (METH, TSETH, RETH, ImmDt) and of the Transport ACK
+/// (AETH): mrc-1.0 §1.4-1.6.
+
+/// Message numbers; follows BTH in every data packet.
+struct Meth {
+  /// Receive-queue message number of a SEND or WriteImm; 0 in plain Writes. Of a READ, an atomic
+  /// and their responses: the number of the request among those of its queue pair.
+  Be16 rqmsn;
+  Be16 msn;  ///< message number on the send queue
+};
+
+/// One tick of a sender's timestamp. 16 bits of it wrap around after 8.388608 ms.
+inline constexpr Duration kTimestampTick{128};
+/// ftype of a header whose timestamp is valid.
+inline constexpr std::uint16_t kFtypeTimestamp = 1;
+/// The tsr bit: set when the tick is not 128 ns. Which tick it then is, is not specified (mrc-1.0
+/// [O-13]).
+inline constexpr std::uint16_t kTsrBit = 0x8000;
+/// The bits of ftype.
+inline constexpr std::uint16_t kFtypeMask = 0x000F;
+
+/// The low 16 bits of a time in ticks of 128 ns: what a sender writes into tx_timestamp.
+[[nodiscard]] constexpr std::uint16_t timestamp_of(Time time) noexcept {
+  return static_cast<std::uint16_t>(static_cast<std::uint64_t>(time.time_since_epoch().count()) /
+                                    static_cast<std::uint64_t>(kTimestampTick.count()));
+}
+
+/// Time from one timestamp to a later one, modulo the wrap of 8.388608 ms.
+[[nodiscard]] constexpr Duration timestamp_distance(std::uint16_t from, std::uint16_t to) noexcept {
+  return kTimestampTick * static_cast<std::uint16_t>(to - from);
+}
+
+/// Timestamp; between METH and RETH when BTH.ts is set.
+struct Tseth {
+  Be16 tx_timestamp;  ///< the sender's clock, opaque to the peer, echoed in SACK and NACK
+  Be16 tsr_ftype;     ///< tsr 15, reserved 14:4, ftype 3:0
+
+  /// The timestamp's tick is 128 ns (tsr = 0).
+  [[nodiscard]] constexpr bool tick_is_128ns() const noexcept { return (tsr_ftype & kTsrBit) == 0; }
+  /// 1 (kFtypeTimestamp) when the timestamp is valid.
+  [[nodiscard]] constexpr std::uint16_t ftype() const noexcept {
+    return static_cast<std::uint16_t>(tsr_ftype & kFtypeMask);
+  }
+};
+
+/// Target of this packet's payload; in every data packet. In a SEND and in responses the target is
+/// named by METH: `va` is then the offset of the payload in the message, and `rkey` is 0. A READ
+/// and an atomic name the memory that they are about.
+struct Reth {
+  Be64 va;          ///< virtual address of this packet's payload, not of the message
+  Be32 rkey;        ///< remote key of the memory region
+  Be32 dma_length;  ///< length of the whole message (mrc-1.0 [C-7]); of a READ, of its response
+};
+
+/// Operands of an atomic: its payload.
+struct AtomicOperands {
+  Be64 swap_or_add;  ///< CmpSwap: the new value; FetchAdd: what is added
+  Be64 compare;      ///< CmpSwap: the value that is replaced; FetchAdd: 0
+};
+static_assert(sizeof(AtomicOperands) == 16 && alignof(AtomicOperands) == 1);
+
+/// Immediate value of a WriteImm, in its last packet.
+struct ImmDt {
+  Be32 immediate;  ///< passed to the receiver unchanged
+};
+
+/// AETH.syndrome: an acknowledgement (upper three bits 0b000) or a NAK with its cause (0b011).
+enum class Syndrome : std::uint8_t {
+  ack = 0x1F,
+  psn_sequence_error = 0x60,  ///< not used by MRC
+  invalid_request = 0x61,
+  remote_access_error = 0x62,
+  remote_operational_error = 0x63,
+};
+
+/// True for all NAK codes, also those without an enumerator.
+[[nodiscard]] constexpr bool is_nak(Syndrome s) noexcept {
+  return (static_cast<unsigned>(s) >> 5) == 0b011;
+}
+/// True for an acknowledgement with any credit count (MRC sends 0x1F, "no limit").
+[[nodiscard]] constexpr bool is_ack(Syndrome s) noexcept {
+  return (static_cast<unsigned>(s) >> 5) == 0b000;
+}
+
+/// Short English text for a syndrome; static storage.
+[[nodiscard]] constexpr const char* to_string(Syndrome s) noexcept {
+  switch (s) {
+    case Syndrome::ack:
+      return "ACK";
+    case Syndrome::psn_sequence_error:
+      return "NAK: PSN sequence error";
+    case Syndrome::invalid_request:
+      return "NAK: invalid request";
+    case Syndrome::remote_access_error:
+      return "NAK: remote access error";
+    case Syndrome::remote_operational_error:
+      return "NAK: remote operational error";
+  }
+  return is_ack(s) ? "ACK" : is_nak(s) ? "NAK" : "unknown syndrome";
+}
+
+/// Transport ACK: completion or NAK of a message.
+struct Aeth {
+  std::uint8_t syndrome = 0;  ///< see code()
+  Be24 msn;                   ///< the message's 16-bit MSN, zero-extended (mrc-1.0 [O-15])
+
+  /// The syndrome, which may lack an enumerator.
+  [[nodiscard]] constexpr Syndrome code() const noexcept { return static_cast<Syndrome>(syndrome); }
+  /// Sets the syndrome.
+  constexpr void set_code(Syndrome s) noexcept { syndrome = static_cast<std::uint8_t>(s); }
+};
+
+static_assert(sizeof(Meth) == 4 && alignof(Meth) == 1 && std::is_trivially_copyable_v<Meth>);
+static_assert(offsetof(Meth, rqmsn) == 0 && offsetof(Meth, msn) == 2);
+static_assert(sizeof(Tseth) == 4 && alignof(Tseth) == 1 && std::is_trivially_copyable_v<Tseth>);
+static_assert(offsetof(Tseth, tx_timestamp) == 0 && offsetof(Tseth, tsr_ftype) == 2);
+static_assert(sizeof(Reth) == 16 && alignof(Reth) == 1 && std::is_trivially_copyable_v<Reth>);
+static_assert(offsetof(Reth, va) == 0 && offsetof(Reth, rkey) == 8);
+static_assert(offsetof(Reth, dma_length) == 12);
+static_assert(sizeof(ImmDt) == 4 && alignof(ImmDt) == 1 && std::is_trivially_copyable_v<ImmDt>);
+static_assert(offsetof(ImmDt, immediate) == 0);
+static_assert(sizeof(Aeth) == 4 && alignof(Aeth) == 1 && std::is_trivially_copyable_v<Aeth>);
+static_assert(offsetof(Aeth, syndrome) == 0 && offsetof(Aeth, msn) == 1);
+
+/// Endpoint requests and responses between the endpoints (QPN 2) of two hosts: mrc-1.0 §1.10.
+/// BTH.psn[15:0] is the request id; the response copies it.
+
+/// Operation of an endpoint request, as numbered on the wire. The MRC API numbers them the other
+/// way round (EV probe 0, port status update 1): convert with to_api(), never copy the number.
+enum class EndpointOp : std::uint8_t { port_status = 0, ev_probe = 1 };
+
+/// Whether a value, possibly from the wire, is one of the enumerators.
+[[nodiscard]] constexpr bool is_known(EndpointOp op) noexcept {
+  return op == EndpointOp::port_status || op == EndpointOp::ev_probe;
+}
+
+/// The number of an operation in the MRC API (mrc_ctl_ep_op_type).
+[[nodiscard]] constexpr int to_api(EndpointOp op) noexcept {
+  return op == EndpointOp::ev_probe ? 0 : 1;
+}
+/// The operation for a number of the MRC API; empty for an undefined number.
+[[nodiscard]] constexpr std::optional<EndpointOp> endpoint_op_from_api(int number) noexcept {
+  if (number == 0) return EndpointOp::ev_probe;
+  if (number == 1) return EndpointOp::port_status;
+  return std::nullopt;
+}
+
+/// Endpoint request. A new instance is all zero: port status, no valid timestamp.
+struct Erth {
+  Be16 type_op_;                  ///< type, nh, reserved; op in bits 1:0
+  std::uint8_t reserved_ = 0;     ///< sent 0
+  std::uint8_t vendor_info_ = 0;  ///< see vendor_info()
+  Be32 port_status_mask_;         ///< see port_status_mask()
+  Be32 tag_;                      ///< reserved in MRC; see tag()
+  Be16 tx_timestamp_;             ///< see tx_timestamp()
+  Be16 tsr_ftype_;                ///< tsr 15, reserved 14:4, ftype 3:0
+
+  /// Not checked: see is_known(EndpointOp).
+  [[nodiscard]] constexpr EndpointOp op() const noexcept {
+    return static_cast<EndpointOp>(type_op_ & 3);
+  }
+  /// Sets the operation.
+  constexpr void set_op(EndpointOp op) noexcept {
+    type_op_ = static_cast<std::uint16_t>((type_op_ & ~3u) | (static_cast<unsigned>(op) & 3u));
+  }
+  /// Vendor specific; OpenMRC sends the slot of the requesting process.
+  [[nodiscard]] constexpr std::uint8_t vendor_info() const noexcept { return vendor_info_; }
+  /// Sets vendor_info.
+  constexpr void set_vendor_info(std::uint8_t info) noexcept { vendor_info_ = info; }
+  /// The sender's planes that are up, bit 0 for plane 0 ([O-19]). Only with port_status.
+  [[nodiscard]] constexpr PlaneMask port_status_mask() const noexcept { return port_status_mask_; }
+  /// Sets port_status_mask.
+  constexpr void set_port_status_mask(PlaneMask mask) noexcept { port_status_mask_ = mask; }
+  /// Tag::endpoint() of the queue pair that it is sent to; 0 in MRC, which has no tags.
+  [[nodiscard]] constexpr std::uint32_t tag() const noexcept { return tag_; }
+  /// Sets the tag.
+  constexpr void set_tag(std::uint16_t tag) noexcept { tag_ = tag; }
+  /// The sender's clock in ticks; valid if has_timestamp().
+  [[nodiscard]] constexpr std::uint16_t tx_timestamp() const noexcept { return tx_timestamp_; }
+  /// Whether ftype says that the timestamp is valid.
+  [[nodiscard]] constexpr bool has_timestamp() const noexcept {
+    return (tsr_ftype_ & kFtypeMask) == kFtypeTimestamp;
+  }
+  /// The timestamp's tick is 128 ns (tsr = 0).
+  [[nodiscard]] constexpr bool tick_is_128ns() const noexcept {
+    return (tsr_ftype_ & kTsrBit) == 0;
+  }
+  /// Sets a timestamp in ticks of 128 ns, and ftype.
+  constexpr void set_tx_timestamp(std::uint16_t ts) noexcept {
+    tx_timestamp_ = ts;
+    tsr_ftype_ = kFtypeTimestamp;
+  }
+};
+
+/// Endpoint response. Its size is that of SETH and CC_STATE, with the timestamp at the same offset.
+struct Eeth {
+  Be16 type_op_;  ///< type, nh, reserved; op in bits 3:2 ([C-3]: other bits than in ERTH)
+  std::uint8_t reserved_[26] = {};  ///< sent 0
+  Be16 tx_timestamp_;               ///< see tx_timestamp()
+  Be16 tag_;                        ///< reserved in MRC; see tag()
+  std::uint8_t reserved2_[4] = {};  ///< sent 0
+
+  /// Not checked: see is_known(EndpointOp).
+  [[nodiscard]] constexpr EndpointOp op() const noexcept {
+    return static_cast<EndpointOp>((type_op_ >> 2) & 3);
+  }
+  /// Sets the operation.
+  constexpr void set_op(EndpointOp op) noexcept {
+    type_op_ =
+        static_cast<std::uint16_t>((type_op_ & ~0xCu) | ((static_cast<unsigned>(op) & 3u) << 2));
+  }
+  /// As in the request (Erth::tag()).
+  [[nodiscard]] constexpr std::uint16_t tag() const noexcept { return tag_; }
+  /// Sets the tag.
+  constexpr void set_tag(std::uint16_t tag) noexcept { tag_ = tag; }
+  /// Copied from the request.
+  [[nodiscard]] constexpr std::uint16_t tx_timestamp() const noexcept { return tx_timestamp_; }
+  /// Sets tx_timestamp.
+  constexpr void set_tx_timestamp(std::uint16_t ts) noexcept { tx_timestamp_ = ts; }
+};
+
+static_assert(sizeof(Erth) == 16 && alignof(Erth) == 1 && std::is_trivially_copyable_v<Erth>);
+static_assert(offsetof(Erth, type_op_) == 0 && offsetof(Erth, reserved_) == 2);
+static_assert(offsetof(Erth, vendor_info_) == 3 && offsetof(Erth, port_status_mask_) == 4);
+static_assert(offsetof(Erth, tag_) == 8 && offsetof(Erth, tx_timestamp_) == 12);
+static_assert(offsetof(Erth, tsr_ftype_) == 14);
+static_assert(sizeof(Eeth) == 36 && alignof(Eeth) == 1 && std::is_trivially_copyable_v<Eeth>);
+static_assert(offsetof(Eeth, type_op_) == 0 && offsetof(Eeth, reserved_) == 2);
+static_assert(offsetof(Eeth, tx_timestamp_) == 28 && offsetof(Eeth, tag_) == 30);
 
 /// The extension headers of SACK, NACK and reliability probe (mrc-1.0 §1.7-1.9); includes
 /// endpoint_headers.hpp for those of endpoint packets. Names that end in an underscore are the raw
 /// bytes; use the accessors. The first 16 bits of each header (type, next header) are sent 0 and
 /// ignored on receipt ([C-4], [O-11]), and so are all reserved fields.
-namespace mrc::inline v0_1::wire {
 
 /// SETH.m: the responder's verdict on the reflected EV (mrc-1.0 §2.7).
 enum class SackMark : std::uint8_t { none = 0, skip_once = 1, always_skip = 2, reserved = 3 };
@@ -284,5 +516,310 @@ static_assert(offsetof(Peth, vendor_info_) == 3 && offsetof(Peth, probe_id_) == 
 static_assert(offsetof(Peth, reserved2_) == 6 && offsetof(Peth, spdcid_) == 8);
 static_assert(offsetof(Peth, dpdcid_) == 10 && offsetof(Peth, tx_timestamp_) == 12);
 static_assert(offsetof(Peth, tsr_ftype_) == 14);
+
+/// Partition key of every packet (mrc-1.0 §1.3).
+inline constexpr std::uint16_t kDefaultPKey = 0xFFFF;
+
+/// Base transport header, the first 12 bytes of every MRC packet (mrc-1.0 §1.3). The data members
+/// are the raw bytes; use the accessors. opcode() is not checked: a received packet can hold any
+/// value there.
+struct Bth {
+  std::uint8_t op = 0;                ///< opcode
+  std::uint8_t se_m_pad_tver = 0;     ///< se 7, m 6, pad 5:4, tver 3:0 (IBTA order, mrc-1.0 [C-2])
+  Be16 pkey = kDefaultPKey;           ///< partition key
+  std::uint8_t variant_reserved = 0;  ///< may change in flight; masked in the iCRC
+  Be24 dest_qp;                       ///< destination QPN
+  std::uint8_t a_rtx_ts = 0;          ///< a 7, R 6, rtx 5, ts 4, reserved 3:0
+  Be24 sequence;                      ///< PSN, or the request id of an endpoint packet
+
+  static constexpr std::uint8_t kSolicitedBit = 0x80;  ///< in se_m_pad_tver
+  static constexpr std::uint8_t kMigrationBit = 0x40;  ///< in se_m_pad_tver
+  static constexpr std::uint8_t kPadMask = 0x30;       ///< in se_m_pad_tver
+  static constexpr std::uint8_t kVersionMask = 0x0F;   ///< in se_m_pad_tver
+  static constexpr std::uint8_t kHeadCheckBit = 0x01;  ///< in variant_reserved
+  static constexpr std::uint8_t kAckBit = 0x80;        ///< in a_rtx_ts
+  static constexpr std::uint8_t kRtxBit = 0x20;        ///< in a_rtx_ts
+  static constexpr std::uint8_t kTimestampBit = 0x10;  ///< in a_rtx_ts
+  static constexpr std::uint8_t kReservedMask = 0x0F;  ///< in a_rtx_ts
+
+  /// A header with p_key 0xFFFF and all flags 0.
+  [[nodiscard]] static constexpr Bth make(Opcode opcode, Qpn dqp, Psn psn) noexcept {
+    Bth bth;
+    bth.set_opcode(opcode);
+    bth.set_dqp(dqp);
+    bth.set_psn(psn);
+    return bth;
+  }
+
+  /// Not checked: see is_known().
+  [[nodiscard]] constexpr Opcode opcode() const noexcept { return static_cast<Opcode>(op); }
+  /// The receiver's application is to be notified; not used by MRC, but between OpenMRC peers.
+  [[nodiscard]] constexpr bool solicited_event() const noexcept {
+    return (se_m_pad_tver & kSolicitedBit) != 0;
+  }
+  /// IBTA migration state; not used by MRC.
+  [[nodiscard]] constexpr bool migration() const noexcept {
+    return (se_m_pad_tver & kMigrationBit) != 0;
+  }
+  /// Bytes (0..3) between the payload's end and the iCRC.
+  [[nodiscard]] constexpr std::uint8_t pad() const noexcept {
+    return static_cast<std::uint8_t>((se_m_pad_tver & kPadMask) >> 4);
+  }
+  /// Transport version; only 0 is defined.
+  [[nodiscard]] constexpr std::uint8_t tver() const noexcept {
+    return static_cast<std::uint8_t>(se_m_pad_tver & kVersionMask);
+  }
+  /// Partition key.
+  [[nodiscard]] constexpr std::uint16_t p_key() const noexcept { return pkey; }
+  /// The iCRC covers the head of the packet only (icrc_of_head()). MRC sends 0 here and ignores
+  /// what arrives; it counts between OpenMRC peers of one host that have agreed on it.
+  [[nodiscard]] constexpr bool head_check() const noexcept {
+    return (variant_reserved & kHeadCheckBit) != 0;
+  }
+  /// Destination queue pair.
+  [[nodiscard]] constexpr Qpn dqp() const noexcept { return Qpn{dest_qp.value()}; }
+  /// The sender asks for a SACK.
+  [[nodiscard]] constexpr bool ack_request() const noexcept { return (a_rtx_ts & kAckBit) != 0; }
+  /// The packet is a retransmission.
+  [[nodiscard]] constexpr bool rtx() const noexcept { return (a_rtx_ts & kRtxBit) != 0; }
+  /// A TSETH follows METH (data packets only).
+  [[nodiscard]] constexpr bool has_timestamp() const noexcept {
+    return (a_rtx_ts & kTimestampBit) != 0;
+  }
+  /// The reserved bits 3:0 of byte 8; 0 in MRC, between OpenMRC peers a part of their tag (Tag).
+  [[nodiscard]] constexpr std::uint8_t reserved() const noexcept {
+    return static_cast<std::uint8_t>(a_rtx_ts & kReservedMask);
+  }
+  /// Packet sequence number.
+  [[nodiscard]] constexpr Psn psn() const noexcept { return Psn{sequence.value()}; }
+
+  /// Sets the opcode.
+  constexpr void set_opcode(Opcode opcode) noexcept { op = static_cast<std::uint8_t>(opcode); }
+  /// Sets the pad count; only the low two bits are used.
+  constexpr void set_pad(unsigned pad) noexcept {
+    se_m_pad_tver =
+        static_cast<std::uint8_t>((se_m_pad_tver & ~unsigned{kPadMask}) | ((pad & 3u) << 4));
+  }
+  /// Marks a message whose receiver's application is to be notified.
+  constexpr void set_solicited_event(bool on) noexcept {
+    se_m_pad_tver = static_cast<std::uint8_t>((se_m_pad_tver & ~unsigned{kSolicitedBit}) |
+                                              (on ? kSolicitedBit : 0u));
+  }
+  /// Sets the partition key.
+  constexpr void set_p_key(std::uint16_t p_key) noexcept { pkey = p_key; }
+  /// Says what the iCRC covers; the other variant reserved bits become 0.
+  constexpr void set_head_check(bool on) noexcept {
+    variant_reserved = on ? kHeadCheckBit : std::uint8_t{0};
+  }
+  /// Sets the destination queue pair.
+  constexpr void set_dqp(Qpn dqp) noexcept { dest_qp = mrc::value(dqp); }
+  /// Asks for a SACK.
+  constexpr void set_ack_request(bool on) noexcept { set_bit(kAckBit, on); }
+  /// Marks a retransmission.
+  constexpr void set_rtx(bool on) noexcept { set_bit(kRtxBit, on); }
+  /// Announces a TSETH.
+  constexpr void set_has_timestamp(bool on) noexcept { set_bit(kTimestampBit, on); }
+  /// Sets the reserved bits 3:0 of byte 8.
+  constexpr void set_reserved(std::uint8_t bits) noexcept {
+    a_rtx_ts = static_cast<std::uint8_t>((a_rtx_ts & ~unsigned{kReservedMask}) |
+                                         (bits & unsigned{kReservedMask}));
+  }
+  /// Sets the packet sequence number.
+  constexpr void set_psn(Psn psn) noexcept { sequence = psn.value(); }
+
+ private:
+  constexpr void set_bit(std::uint8_t bit, bool on) noexcept {
+    a_rtx_ts = static_cast<std::uint8_t>(on ? a_rtx_ts | bit : a_rtx_ts & ~unsigned{bit});
+  }
+};
+
+static_assert(sizeof(Bth) == 12 && alignof(Bth) == 1);
+static_assert(std::is_trivially_copyable_v<Bth> && std::is_standard_layout_v<Bth>);
+static_assert(offsetof(Bth, op) == 0 && offsetof(Bth, se_m_pad_tver) == 1);
+static_assert(offsetof(Bth, pkey) == 2 && offsetof(Bth, variant_reserved) == 4);
+static_assert(offsetof(Bth, dest_qp) == 5 && offsetof(Bth, a_rtx_ts) == 8);
+static_assert(offsetof(Bth, sequence) == 9);
+
+/// Verification tags: what OpenMRC peers add to packets so that nobody can forge them who does not
+/// see them. An extension, agreed on when queue pairs are connected (ConnectionInfo::tag).
+
+/// The verification tag of a queue pair: random bits that all packets sent to it carry.
+///
+///     bits  0 .. 31   added to the iCRC, modulo 2^32
+///     bits 32 .. 51   in the BTH, where other peers have constants: p_key 16, inv-res 4
+///     bits 52 .. 63   in endpoint requests and responses only, which have no PSN of a window
+///
+/// A trimmed packet has lost its iCRC, and keeps the bits in its BTH.
+class Tag {
+ public:
+  /// No tag: the iCRC is plain, and p_key is the default one.
+  constexpr Tag() noexcept = default;
+  /// `bits` as in the table above; 0: no tag.
+  constexpr explicit Tag(std::uint64_t bits) noexcept : bits_(bits == 0 ? kNone : bits) {}
+
+  /// A tag made of random bits. `checked`: the receiving port checks the iCRC; else nothing is to
+  /// be added to it. Differs from no tag.
+  [[nodiscard]] static constexpr Tag make(std::uint64_t random, bool checked) noexcept {
+    if (!checked) random &= ~std::uint64_t{0xFFFFFFFF};
+    return Tag((random & kHeaderBits) == kNone || random == 0 ? random ^ std::uint64_t{1} << 40
+                                                              : random);
+  }
+
+  /// True if there is one.
+  [[nodiscard]] constexpr explicit operator bool() const noexcept { return bits_ != kNone; }
+  /// As it is told to the peer; 0: no tag.
+  [[nodiscard]] constexpr std::uint64_t bits() const noexcept { return *this ? bits_ : 0; }
+
+  /// Added to the iCRC.
+  [[nodiscard]] constexpr std::uint32_t check() const noexcept {
+    return static_cast<std::uint32_t>(bits_);
+  }
+  /// In the BTH: 20 bits, p_key first.
+  [[nodiscard]] constexpr std::uint32_t header() const noexcept {
+    return static_cast<std::uint32_t>((bits_ & kHeaderBits) >> 32);
+  }
+  /// In endpoint packets: 12 bits.
+  [[nodiscard]] constexpr std::uint16_t endpoint() const noexcept {
+    return static_cast<std::uint16_t>(bits_ >> 52);
+  }
+
+  /// Sets the bits that a BTH carries.
+  constexpr void stamp(Bth& bth) const noexcept {
+    bth.set_p_key(static_cast<std::uint16_t>(header() >> 4));
+    bth.set_reserved(static_cast<std::uint8_t>(header() & 0xF));
+  }
+  /// The bits that a BTH carries, as header() has them.
+  [[nodiscard]] static constexpr std::uint32_t header_of(const Bth& bth) noexcept {
+    return std::uint32_t{bth.p_key()} << 4 | bth.reserved();
+  }
+  /// Does the BTH carry these bits?
+  [[nodiscard]] constexpr bool is_in(const Bth& bth) const noexcept {
+    return header_of(bth) == header();
+  }
+
+  /// Equal in all bits.
+  friend constexpr bool operator==(const Tag&, const Tag&) = default;
+
+ private:
+  static constexpr std::uint64_t kHeaderBits = std::uint64_t{0xFFFFF} << 32;
+  static constexpr std::uint64_t kNone = std::uint64_t{kDefaultPKey} << 36;
+
+  std::uint64_t bits_ = kNone;
+};
+
+/// Lengths in bytes of everything in a packet except its payload. A data packet (mrc-1.0 §1.1,
+/// §1.2, §4.3):
+///
+///     Ethernet header                 14   kEthernetHeader; kEthernetLink with FCS, preamble, gap
+///     outer IPv6 header               40 \  if encapsulated
+///     segment routing header      8 + 16 |  with Encapsulation::srh
+///     IPv6 or IPv4 header       40 or 20 |  envelope_size(), which the port adds
+///     UDP header                       8 /
+///     BTH                             12 \  transport packet (wire::TxPacket) from here on
+///     METH                             4 |
+///     TSETH                            4 |  with a timestamp
+///     RETH                            16 |
+///     ImmDt                            4 /  with immediate data; write_header_size()
+///     payload
+///     pad                           0..3    kMaxPad
+///     iCRC                             4    kIcrcSize
+
+/// The headers in front of the IP header that is nearest to UDP (mrc-1.0 §1.1, §4.3).
+enum class Encapsulation : std::uint8_t {
+  none,          ///< IPv4 or IPv6, UDP
+  ipv6_in_ipv6,  ///< outer IPv6 (uSIDs in its destination), IPv6, UDP
+  srh,           ///< outer IPv6, segment routing header, IPv6, UDP
+};
+
+/// Ethernet header, without VLAN tag.
+inline constexpr std::size_t kEthernetHeader = 14;
+/// What a frame occupies on a link besides its IP packet: header, FCS 4, preamble 8, gap 12.
+inline constexpr std::size_t kEthernetLink = kEthernetHeader + 4 + 8 + 12;
+
+/// Segment routing header with one segment, the most that MRC needs (mrc-1.0 §4.3).
+inline constexpr std::size_t kSrhSize = sizeof(Srh) + sizeof(IpAddress);
+
+/// From the outermost IP header to the UDP header, both included. IPv4 is never encapsulated.
+[[nodiscard]] constexpr std::size_t envelope_size(bool ipv4, Encapsulation e) noexcept {
+  const std::size_t inner = (ipv4 ? sizeof(Ipv4) : sizeof(Ipv6)) + sizeof(Udp);
+  if (e == Encapsulation::none) return inner;
+  return sizeof(Ipv6) + (e == Encapsulation::srh ? kSrhSize : 0) + inner;
+}
+/// Largest envelope_size().
+inline constexpr std::size_t kMaxEnvelope = envelope_size(false, Encapsulation::srh);
+
+/// From BTH to the last extension header of a data packet.
+[[nodiscard]] constexpr std::size_t write_header_size(bool timestamp, bool immediate) noexcept {
+  return sizeof(Bth) + sizeof(Meth) + (timestamp ? sizeof(Tseth) : 0) + sizeof(Reth) +
+         (immediate ? sizeof(ImmDt) : 0);
+}
+/// Largest write_header_size().
+inline constexpr std::size_t kMaxWriteHeader = write_header_size(true, true);
+
+/// The payload is padded to a multiple of 4.
+inline constexpr std::size_t kMaxPad = 3;
+/// The iCRC at the end of a packet.
+inline constexpr std::size_t kIcrcSize = 4;
+
+/// Most bytes that a data packet's transport packet (BTH .. iCRC) has besides its payload.
+inline constexpr std::uint32_t kMaxWriteOverhead = kMaxWriteHeader + kMaxPad + kIcrcSize;
+
+/// Nominal packet size, which both sides use for congestion control: UDP length + 40, whatever the
+/// IP headers are (mrc-1.0 [C-15]).
+inline constexpr std::uint32_t kNominalIp = 40;
+/// Nominal size of a packet with this UDP length, in bytes.
+[[nodiscard]] constexpr std::uint32_t nominal_size(std::uint32_t udp_length) noexcept {
+  return udp_length + kNominalIp;
+}
+/// What the nominal size adds to the transport packet.
+inline constexpr std::uint32_t kNominalOverhead = nominal_size(sizeof(Udp));
+
+static_assert(kEthernetLink == 38 && kMaxEnvelope == 112 && kMaxWriteHeader == 40);
+static_assert(kMaxWriteOverhead == 47 && kNominalOverhead == 48);
+
+/// Messages by which OpenMRC devices find out how to reach a queue pair of which only GID and QPN
+/// are known (exchange/resolution.hpp). An extension: the opcode is not one of MRC, and other
+/// implementations drop it.
+
+/// Steps of a resolution. "A" asks, "B" answers.
+enum class ResolutionStep : std::uint8_t {
+  hello = 1,      ///< A to B: A's nonce
+  challenge = 2,  ///< B to A: both nonces; B keeps nothing
+  offer = 3,      ///< A to B: both nonces, and A's ConnectionInfo
+  answer = 4,  ///< B to A: both nonces, and B's ConnectionInfo unless its queue pair is not ready
+};
+
+/// Header of a resolution message, behind the BTH. In front of a ConnectionInfo in its encoded
+/// form, and zero bytes up to the message's size.
+struct ResolutionHeader {
+  static constexpr std::uint32_t kMagic = 0x4F4D5258;  ///< "OMRX"
+  static constexpr std::uint8_t kVersion = 1;          ///< of this layout
+
+  Be32 magic;                            ///< kMagic
+  std::uint8_t version;                  ///< kVersion
+  std::uint8_t step;                     ///< ResolutionStep
+  Be16 info_length;                      ///< bytes of the ConnectionInfo; 0: none
+  Be64 nonce_a;                          ///< random, of A
+  Be64 nonce_b;                          ///< of B; 0 in a hello
+  Be32 qpn_a;                            ///< queue pair that A wants to connect
+  Be32 qpn_b;                            ///< queue pair that it wants to connect to
+  IpAddress address;                     ///< where the sender receives
+  Be16 udp_port;                         ///< likewise
+  std::array<std::uint8_t, 2> reserved;  ///< 0
+};
+static_assert(sizeof(ResolutionHeader) == 52 && alignof(ResolutionHeader) == 1);
+
+/// A resolution message without its ConnectionInfo.
+struct ResolutionPacket {
+  Bth bth;                  ///< dqp: the receiver's queue pair, whose slot names the process
+  ResolutionHeader header;  ///< what the message says
+};
+static_assert(sizeof(ResolutionPacket) == 64);
+
+/// Size of every hello and challenge, BTH included: so no answer is larger than what asked for it.
+inline constexpr std::size_t kShortResolution = sizeof(ResolutionPacket);
+/// Size of every offer, and most of an answer. Fits into the smallest MTU of IPv6 behind a uSID
+/// stack.
+inline constexpr std::size_t kLongResolution = 1088;
 
 }  // namespace mrc::inline v0_1::wire

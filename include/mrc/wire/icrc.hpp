@@ -10,17 +10,39 @@
 #include <span>
 
 #include "mrc/core/types.hpp"
-#include "mrc/wire/bth.hpp"
 #include "mrc/wire/burst.hpp"
-#include "mrc/wire/crc32.hpp"
 #include "mrc/wire/endian.hpp"
+#include "mrc/wire/headers.hpp"
 #include "mrc/wire/ip.hpp"
-#include "mrc/wire/overhead.hpp"
+
+namespace mrc::inline v0_1::wire {
+
+/// The CRC-32 of Ethernet, the polynomial of the iCRC (mrc-1.0 §1.12): 0xEDB88320 reflected, start
+/// and result inverted. Start with 0; pass a result as `crc` to continue over more bytes. Any
+/// thread may call any of these functions.
+
+/// The fastest kernel that this processor has, chosen by the first call.
+[[nodiscard]] std::uint32_t crc32(std::uint32_t crc, Bytes bytes) noexcept;
+
+/// Portable kernel, eight bytes per step.
+[[nodiscard]] std::uint32_t crc32_portable(std::uint32_t crc, Bytes bytes) noexcept;
+
+/// What computes the CRC, as crc32() does.
+using Crc32Function = std::uint32_t(std::uint32_t crc, Bytes bytes) noexcept;
+
+/// One way to compute the CRC, for tests and benchmarks; all give the same result.
+struct Crc32Kernel {
+  const char* name;         ///< after the instructions that it is made of
+  Crc32Function* function;  ///< to call only if `supported`
+  bool supported;           ///< by this processor
+};
+
+/// The kernels of this architecture, the fastest first, the portable one last.
+[[nodiscard]] std::span<const Crc32Kernel> crc32_kernels() noexcept;
 
 /// The invariant CRC of RoCEv2, also used by MRC (mrc-1.0 §1.12): a CRC-32 over a masked image of
 /// the packet from the IP header nearest to UDP on. Switches may change the masked fields: traffic
 /// class, flow label and hop limit. The UDP source port is covered.
-namespace mrc::inline v0_1::wire {
 
 /// The part of the masked image before BTH: 8 bytes of ones, IP header, UDP header. Prepared once
 /// per pair of addresses, patched per packet. A plain value; one thread at a time.

@@ -5,21 +5,226 @@
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 #include "mrc/core/types.hpp"
-#include "mrc/wire/bth.hpp"
-#include "mrc/wire/data_headers.hpp"
-#include "mrc/wire/datagram.hpp"
+#include "mrc/wire/burst.hpp"
+#include "mrc/wire/endian.hpp"
 #include "mrc/wire/headers.hpp"
 #include "mrc/wire/opcode.hpp"
-#include "mrc/wire/packet_part.hpp"
-#include "mrc/wire/resolution_message.hpp"
-#include "mrc/wire/write_header.hpp"
+
+namespace mrc::inline v0_1::wire {
+
+/// Unreliable datagrams (UD) in the format of RoCEv2: BTH, DETH, ImmDt if the opcode has one,
+/// payload, pad, iCRC. Not a part of MRC, and side by side with it on the same UDP ports.
+
+/// Datagram extended transport header; follows BTH in every datagram.
+struct Deth {
+  Be32 q_key;                  ///< of the destination queue pair
+  std::uint8_t reserved_ = 0;  ///< sent 0
+  Be24 source_qp;              ///< queue pair that sent it
+};
+
+static_assert(sizeof(Deth) == 8 && alignof(Deth) == 1 && std::is_trivially_copyable_v<Deth>);
+static_assert(offsetof(Deth, q_key) == 0 && offsetof(Deth, source_qp) == 5);
+
+/// From BTH to the last extension header of a datagram.
+[[nodiscard]] constexpr std::size_t datagram_header_size(bool immediate) noexcept {
+  return sizeof(Bth) + sizeof(Deth) + (immediate ? sizeof(ImmDt) : 0);
+}
+/// Largest payload: the largest MTU of RoCEv2.
+inline constexpr std::uint32_t kMaxDatagram = 4096;
+// A plane that carries MRC's packets of some MTU also carries datagrams of that size.
+static_assert(datagram_header_size(true) <= write_header_size(false, false));
+
+/// Header fields of a datagram, except those with a fixed value.
+struct DatagramHeader {
+  std::uint8_t pad = 0;         ///< 0..3
+  bool solicited = false;       ///< the receiver's completion is solicited
+  bool with_immediate = false;  ///< add an ImmDt
+  Qpn dqp{};                    ///< destination queue pair
+  Psn psn;                      ///< counts the datagrams of a queue pair; receivers ignore it
+  std::uint32_t q_key = 0;      ///< of the destination queue pair
+  Qpn source{};                 ///< queue pair that sends it
+  std::uint32_t immediate = 0;  ///< used only with `with_immediate`
+};
+
+/// Writes BTH, DETH, and ImmDt when there is one. `out` has room for datagram_header_size(true)
+/// bytes. Returns the length.
+inline std::size_t build_datagram_header(std::uint8_t* out, const DatagramHeader& h) noexcept {
+  std::uint8_t* p = out;
+  const auto put = [&p](const auto& header) {
+    std::memcpy(p, &header, sizeof(header));
+    p += sizeof(header);
+  };
+  Bth bth = Bth::make(h.with_immediate ? Opcode::datagram_imm : Opcode::datagram, h.dqp, h.psn);
+  bth.set_pad(h.pad);
+  bth.set_solicited_event(h.solicited);
+  put(bth);
+  put(Deth{h.q_key, 0, mrc::value(h.source)});
+  if (h.with_immediate) put(ImmDt{h.immediate});
+  return static_cast<std::size_t>(p - out);
+}
+
+/// Parts of a datagram; points into the packet's bytes.
+struct DatagramView {
+  const Bth* bth;    ///< base transport header
+  const Deth* deth;  ///< Q_Key and source
+  const ImmDt* imm;  ///< null when there is none
+  Bytes payload;     ///< without pad
+};
+
+/// The parts of a datagram. Requires that check() returned none and is_datagram(opcode).
+[[nodiscard]] inline DatagramView view_datagram(Bytes transport) noexcept {
+  DatagramView view{};
+  const std::uint8_t* p = transport.data();
+  view.bth = reinterpret_cast<const Bth*>(p);
+  assert(is_datagram(view.bth->opcode()));
+  p += sizeof(Bth);
+  view.deth = reinterpret_cast<const Deth*>(p);
+  p += sizeof(Deth);
+  if (view.bth->opcode() == Opcode::datagram_imm) {
+    view.imm = reinterpret_cast<const ImmDt*>(p);
+    p += sizeof(ImmDt);
+  }
+  const auto headers = static_cast<std::size_t>(p - transport.data());
+  view.payload = {p, transport.size() - headers - view.bth->pad()};
+  return view;
+}
+
+/// The inverse of build_datagram_header(), for a checked datagram.
+[[nodiscard]] inline DatagramHeader header_of(const DatagramView& view) noexcept {
+  DatagramHeader h;
+  h.pad = view.bth->pad();
+  h.solicited = view.bth->solicited_event();
+  h.with_immediate = view.imm != nullptr;
+  h.dqp = view.bth->dqp();
+  h.psn = view.bth->psn();
+  h.q_key = view.deth->q_key;
+  h.source = Qpn{view.deth->source_qp.value()};
+  h.immediate = view.imm != nullptr ? view.imm->immediate.value() : 0;
+  return h;
+}
+
+/// A part of a data packet: how packets pass planes that have become too narrow for them. The MTU
+/// of a connection is agreed once, and a packet that was sent keeps its PSN and its payload. So
+/// what no longer fits travels in parts, which the receiver puts together before it looks at the
+/// packet (engine/part_assembly.hpp). An extension between OpenMRC peers: MRC has no such opcode.
+///
+/// Header: BTH of the packet, but with this opcode and the pad of this part; PartHeader; the rest
+/// of the packet's header, in every part. Payload: kPartPayload bytes, in the last part the rest.
+
+/// Follows the BTH.
+struct PartHeader {
+  std::uint8_t op = 0;         ///< opcode of the packet
+  std::uint8_t reserved_ = 0;  ///< sent 0
+  Be16 offset;                 ///< of this part in the packet's payload, bytes
+  Be16 length;                 ///< of the packet's payload, bytes: more than kPartPayload
+  Be16 reserved2_;             ///< sent 0
+
+  /// Not checked.
+  [[nodiscard]] constexpr Opcode opcode() const noexcept { return static_cast<Opcode>(op); }
+};
+
+static_assert(sizeof(PartHeader) == 8 && alignof(PartHeader) == 1);
+static_assert(offsetof(PartHeader, offset) == 2 && offsetof(PartHeader, length) == 4);
+static_assert(std::is_trivially_copyable_v<PartHeader>);
+static_assert(kMaxWriteHeader + sizeof(PartHeader) <= kMaxTransportHeader);
+
+/// Payload of each part but the last, bytes. A multiple of the cache line, and of 4: only the last
+/// part is padded.
+inline constexpr std::uint32_t kPartPayload = 1024;
+/// Longest part, BTH .. iCRC, bytes. In every encapsulation it fits into 1,280 bytes of IP, the
+/// least that IPv6 links carry.
+inline constexpr std::uint32_t kMaxPart = kMaxTransportHeader + kPartPayload + kIcrcSize;
+static_assert(kMaxPart + kMaxEnvelope <= 1280);
+
+/// Parts of a packet with so many bytes of payload.
+[[nodiscard]] constexpr std::uint32_t parts_of(std::uint32_t payload) noexcept {
+  return payload <= kPartPayload ? 1 : (payload + kPartPayload - 1) / kPartPayload;
+}
+
+/// Header fields of a data packet, except those with a fixed value.
+struct WriteHeader {
+  Opcode opcode = Opcode::write_only;  ///< of a data packet, is_data()
+  std::uint8_t pad = 0;                ///< 0..3
+  bool ack_request = false;            ///< ask for a SACK
+  bool rtx = false;                    ///< retransmission
+  bool solicited = false;              ///< se; 0 in MRC, between OpenMRC peers used as in RC
+  bool has_timestamp = false;          ///< add a TSETH
+  std::uint16_t timestamp = 0;         ///< its tx_timestamp, in ticks of 128 ns
+  Qpn dqp{};                           ///< destination queue pair
+  Psn psn;                             ///< packet sequence number
+  Rqmsn rqmsn;                         ///< receive-queue message or request number (Meth::rqmsn)
+  Msn msn;                             ///< message number
+  std::uint64_t va = 0;                ///< virtual address or offset of this payload (Reth)
+  std::uint32_t rkey = 0;              ///< remote key; 0 where `va` is an offset
+  std::uint32_t dma_length = 0;        ///< length of the whole message, in bytes
+  std::uint32_t immediate = 0;         ///< used only when the opcode has one
+  Tag tag{};                           ///< for p_key and reserved bits
+  bool head_check = false;             ///< the iCRC leaves the payload out (Bth::head_check())
+};
+
+static_assert(kMaxWriteHeader <= kMaxTransportHeader);
+
+/// Writes BTH, METH, TSETH when there is a timestamp, RETH, and ImmDt when the opcode has one.
+/// `out` has room for kMaxWriteHeader bytes. Returns the length.
+[[gnu::always_inline]] inline std::size_t build_write_header(std::uint8_t* out,
+                                                             const WriteHeader& h) noexcept {
+  std::uint8_t* p = out;
+  const auto put = [&p](const auto& header) {
+    std::memcpy(p, &header, sizeof(header));
+    p += sizeof(header);
+  };
+  Bth bth = Bth::make(h.opcode, h.dqp, h.psn);
+  bth.set_pad(h.pad);
+  bth.set_ack_request(h.ack_request);
+  bth.set_rtx(h.rtx);
+  bth.set_solicited_event(h.solicited);
+  bth.set_has_timestamp(h.has_timestamp);
+  bth.set_head_check(h.head_check);
+  h.tag.stamp(bth);
+  put(bth);
+  put(Meth{static_cast<std::uint16_t>(h.rqmsn.value()), static_cast<std::uint16_t>(h.msn.value())});
+  if (h.has_timestamp) put(Tseth{h.timestamp, kFtypeTimestamp});
+  put(Reth{h.va, h.rkey, h.dma_length});
+  if (has_immediate(h.opcode)) put(ImmDt{h.immediate});
+  return static_cast<std::size_t>(p - out);
+}
+
+/// Parts of a data packet; points into the packet's bytes.
+struct WriteView {
+  const Bth* bth;      ///< base transport header
+  const Meth* meth;    ///< message numbers
+  const Tseth* tseth;  ///< null when there is none
+  const Reth* reth;    ///< target address
+  const ImmDt* imm;    ///< null when there is none
+  Bytes payload;       ///< without pad
+};
+
+/// The inverse of build_write_header(), for a checked data packet.
+[[nodiscard]] inline WriteHeader header_of(const WriteView& view) noexcept {
+  WriteHeader h;
+  h.opcode = view.bth->opcode();
+  h.pad = view.bth->pad();
+  h.ack_request = view.bth->ack_request();
+  h.rtx = view.bth->rtx();
+  h.has_timestamp = view.tseth != nullptr;
+  h.timestamp = view.tseth != nullptr ? view.tseth->tx_timestamp.value() : std::uint16_t{0};
+  h.dqp = view.bth->dqp();
+  h.psn = view.bth->psn();
+  h.rqmsn = Rqmsn{view.meth->rqmsn.value()};
+  h.msn = Msn{view.meth->msn.value()};
+  h.va = view.reth->va;
+  h.rkey = view.reth->rkey;
+  h.dma_length = view.reth->dma_length;
+  h.immediate = view.imm != nullptr ? view.imm->immediate.value() : 0;
+  return h;
+}
 
 /// Whole transport packets: validate once with check(), then read in place. "Transport" is BTH ..
 /// payload and pad, without the iCRC.
-namespace mrc::inline v0_1::wire {
 
 /// SACK, for reading in place and for building; like the control packets below.
 struct SackPacket {

@@ -6,7 +6,7 @@
 #include "mrc/core/error.hpp"
 #include "mrc/fabric/fabric_reader.hpp"
 #include "mrc/fabric/self.hpp"
-#include "mrc/net/socket_interface.hpp"
+#include "mrc/net/interface.hpp"
 #include "mrc_probe/prober.hpp"
 
 namespace mrc::check_tool {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "mrc/api/device_config.hpp"
-#include "mrc/core/time.hpp"
+#include "mrc/core/types.hpp"
 #include "mrc_ctl/check/results.hpp"
 
 namespace mrc::check_tool {

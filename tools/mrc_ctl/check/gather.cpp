@@ -12,13 +12,11 @@
 #include <vector>
 
 #include "mrc/api/option_table.hpp"
-#include "mrc/core/host_name.hpp"
-#include "mrc/core/mtu.hpp"
-#include "mrc/core/siphash.hpp"
+#include "mrc/core/random.hpp"
+#include "mrc/core/system.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/exchange/connection_info.hpp"
-#include "mrc/net/socket_interface.hpp"
-#include "mrc/net/way.hpp"
+#include "mrc/net/interface.hpp"
 #include "mrc/plane/host_addresses.hpp"
 #include "mrc/plane/plane_kind.hpp"
 #include "mrc/plane/slot.hpp"

@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "mrc/core/time.hpp"
+#include "mrc/core/types.hpp"
 #include "mrc/net/socket.hpp"
 #include "mrc_ctl/check/facts.hpp"
 #include "mrc_ctl/serve/host_port.hpp"

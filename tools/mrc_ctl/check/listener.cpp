@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "common/interrupt.hpp"
-#include "mrc/core/random_seed.hpp"
-#include "mrc/net/tcp.hpp"
+#include "mrc/core/random.hpp"
+#include "mrc/net/socket.hpp"
 #include "mrc_ctl/check/token_text.hpp"
 #include "mrc_ctl/views.hpp"
 

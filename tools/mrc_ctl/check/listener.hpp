@@ -4,7 +4,7 @@
 #include <list>
 #include <string>
 
-#include "mrc/core/time.hpp"
+#include "mrc/core/types.hpp"
 #include "mrc_ctl/check/gather.hpp"
 #include "mrc_ctl/check/line_socket.hpp"
 #include "mrc_ctl/check/session.hpp"

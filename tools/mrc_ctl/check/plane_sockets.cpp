@@ -14,8 +14,8 @@
 #include <cstring>
 #include <system_error>
 
-#include "mrc/net/socket_address.hpp"
-#include "mrc/net/way.hpp"
+#include "mrc/net/interface.hpp"
+#include "mrc/net/socket.hpp"
 
 namespace mrc::check_tool {
 namespace {

@@ -3,9 +3,8 @@
 
 #include <net/if.h>
 
+#include "mrc/net/interface.hpp"
 #include "mrc/net/socket.hpp"
-#include "mrc/net/socket_interface.hpp"
-#include "mrc/net/way.hpp"
 
 namespace mrc::check_tool {
 

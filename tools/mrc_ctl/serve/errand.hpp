@@ -7,7 +7,7 @@
 #include <thread>
 #include <utility>
 
-#include "mrc/core/time.hpp"
+#include "mrc/core/types.hpp"
 
 namespace mrc::ctl_tool {
 

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "mrc/core/error.hpp"
-#include "mrc/core/host_name.hpp"
+#include "mrc/core/system.hpp"
 
 namespace mrc::ctl_tool {
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "mrc/core/time.hpp"
+#include "mrc/core/types.hpp"
 #include "mrc_ctl/serve/host_port.hpp"
 
 /// HTTP, as far as serve needs it. http.cpp alone includes the library that speaks it.

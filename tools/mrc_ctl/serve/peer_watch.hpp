@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "mrc/core/time.hpp"
+#include "mrc/core/types.hpp"
 #include "mrc_ctl/serve/errand.hpp"
 #include "mrc_ctl/serve/host_port.hpp"
 

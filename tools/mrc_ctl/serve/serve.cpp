@@ -14,7 +14,7 @@
 
 #include "common/interrupt.hpp"
 #include "mrc/core/error.hpp"
-#include "mrc/core/host_name.hpp"
+#include "mrc/core/system.hpp"
 #include "mrc_ctl/serve/host_watch.hpp"
 #include "mrc_ctl/serve/http.hpp"
 #include "mrc_ctl/serve/peer_watch.hpp"

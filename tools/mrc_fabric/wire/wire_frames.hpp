@@ -8,7 +8,7 @@
 #include <memory>
 #include <span>
 
-#include "mrc/core/time.hpp"
+#include "mrc/core/types.hpp"
 
 namespace mrc::tools {
 

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "mrc/core/time.hpp"
+#include "mrc/core/types.hpp"
 #include "mrc_fabric/system.hpp"
 
 /// Interface between the tool and the wire (run_wire(), docs/fabric_tool.md): the process that

@@ -10,7 +10,7 @@
 #include <memory>
 #include <span>
 
-#include "mrc/core/time.hpp"
+#include "mrc/core/types.hpp"
 #include "mrc_fabric/system.hpp"
 
 namespace mrc::tools {

@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "mrc/core/time.hpp"
+#include "mrc/core/types.hpp"
 
 /// The soak of mrc_sim: random fabrics, faults and traffic, every byte checked.
 namespace mrc::soak {

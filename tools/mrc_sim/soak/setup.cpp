@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mrc_sim/soak/setup.hpp"
 
-#include "mrc/core/mtu.hpp"
+#include "mrc/core/types.hpp"
 #include "mrc/core/value_text.hpp"
 
 namespace mrc::soak {

@@ -9,7 +9,6 @@
 #include <string>
 
 #include "mrc/api/port_stats.hpp"
-#include "mrc/core/time.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/plane/packet/packet_socket.hpp"
 

@@ -5,7 +5,7 @@
 
 #include <cstddef>
 
-#include "mrc/plane/filter_program.hpp"
+#include "mrc/net/socket.hpp"
 #include "mrc/plane/packet/packet_filter.hpp"
 #include "mrc/wire/ip.hpp"
 #include "mrc/wire/opcode.hpp"

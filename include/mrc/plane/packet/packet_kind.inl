@@ -18,7 +18,7 @@
 #include "mrc/fabric/routes.hpp"
 #include "mrc/fabric/self.hpp"
 #include "mrc/net/address.hpp"
-#include "mrc/net/socket_interface.hpp"
+#include "mrc/net/interface.hpp"
 #include "mrc/plane/packet/fabric_settings.hpp"
 #include "mrc/plane/packet/packet_kind.hpp"
 #include "mrc/plane/packet/packet_port.hpp"

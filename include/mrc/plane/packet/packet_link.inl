@@ -13,7 +13,7 @@
 #include <system_error>
 #include <utility>
 
-#include "mrc/core/uncancelled.hpp"
+#include "mrc/core/unique_fd.hpp"
 #include "mrc/plane/packet/packet_port.hpp"
 #include "mrc/plane/packet/packet_socket.hpp"
 #include "mrc/plane/packet/packet_transmit.hpp"

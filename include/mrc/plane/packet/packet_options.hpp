@@ -12,9 +12,8 @@
 #include "mrc/net/address.hpp"
 #include "mrc/plane/port_options.hpp"
 #include "mrc/plane/port_path.hpp"
-#include "mrc/wire/entropy.hpp"
 #include "mrc/wire/ip.hpp"
-#include "mrc/wire/packet_layout.hpp"
+#include "mrc/wire/packet.hpp"
 
 namespace mrc::inline v0_1::port {
 

@@ -11,9 +11,8 @@
 
 #include "mrc/core/types.hpp"
 #include "mrc/net/address.hpp"
-#include "mrc/net/netlink.hpp"
+#include "mrc/net/interface.hpp"
 #include "mrc/net/socket.hpp"
-#include "mrc/net/socket_interface.hpp"
 #include "mrc/plane/packet/frame_channel.hpp"
 #include "mrc/plane/packet/packet_options.hpp"
 #include "mrc/plane/peer_table.hpp"

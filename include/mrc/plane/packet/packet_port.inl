@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "mrc/core/error.hpp"
-#include "mrc/core/system_error.hpp"
 #include "mrc/plane/packet/packet_link.hpp"
 #include "mrc/plane/packet/packet_link.inl"
 #include "mrc/plane/packet/packet_port.hpp"
@@ -16,8 +15,8 @@
 #include "mrc/plane/packet/packet_socket.hpp"
 #include "mrc/plane/packet/packet_transmit.hpp"
 #include "mrc/plane/sendable.hpp"
+#include "mrc/wire/headers.hpp"
 #include "mrc/wire/icrc.hpp"
-#include "mrc/wire/overhead.hpp"
 
 namespace mrc::inline v0_1::port {
 

@@ -12,9 +12,8 @@
 #include "mrc/plane/packet/frame_channel.hpp"
 #include "mrc/plane/port.hpp"
 #include "mrc/plane/receive_check.hpp"
-#include "mrc/wire/entropy.hpp"
 #include "mrc/wire/ip.hpp"
-#include "mrc/wire/packet_parse.hpp"
+#include "mrc/wire/packet.hpp"
 
 namespace mrc::inline v0_1::port {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "mrc/plane/packet/packet_receive.hpp"
-#include "mrc/wire/overhead.hpp"
+#include "mrc/wire/headers.hpp"
 
 namespace mrc::inline v0_1::port {
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <system_error>
 
-#include "mrc/net/uncancelled_socket.hpp"
+#include "mrc/net/socket.hpp"
 #include "mrc/plane/packet/packet_ring.hpp"
 
 namespace mrc::inline v0_1::port {

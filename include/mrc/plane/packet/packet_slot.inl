@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "mrc/core/system_error.hpp"
+#include "mrc/core/error.hpp"
 #include "mrc/plane/packet/packet_slot.hpp"
 #include "mrc/plane/slot.hpp"
 

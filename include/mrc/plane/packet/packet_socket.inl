@@ -16,8 +16,8 @@
 #include <system_error>
 
 #include "mrc/core/error.hpp"
-#include "mrc/net/socket_address.hpp"
-#include "mrc/net/socket_interface.hpp"
+#include "mrc/net/interface.hpp"
+#include "mrc/net/socket.hpp"
 #include "mrc/plane/packet/packet_socket.hpp"
 
 namespace mrc::inline v0_1::port {

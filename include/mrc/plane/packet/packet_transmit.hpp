@@ -13,10 +13,10 @@
 #include "mrc/plane/packet/packet_options.hpp"
 #include "mrc/plane/port.hpp"
 #include "mrc/wire/burst.hpp"
-#include "mrc/wire/entropy.hpp"
+#include "mrc/wire/headers.hpp"
 #include "mrc/wire/icrc.hpp"
-#include "mrc/wire/overhead.hpp"
-#include "mrc/wire/packet_build.hpp"
+#include "mrc/wire/ip.hpp"
+#include "mrc/wire/packet.hpp"
 
 namespace mrc::inline v0_1::port {
 

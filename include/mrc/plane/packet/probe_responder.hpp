@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "mrc/api/device_config.hpp"
-#include "mrc/core/token_bucket.hpp"
+#include "mrc/core/histogram.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/core/unique_fd.hpp"
 #include "mrc/fabric/description.hpp"

@@ -9,8 +9,7 @@
 #include <cerrno>
 
 #include "mrc/core/system.hpp"
-#include "mrc/core/thread_sanitizer.hpp"
-#include "mrc/net/uncancelled_socket.hpp"
+#include "mrc/net/socket.hpp"
 #include "mrc/plane/packet/packet_filter.hpp"
 #include "mrc/plane/packet/packet_link.hpp"
 #include "mrc/plane/packet/packet_socket.hpp"

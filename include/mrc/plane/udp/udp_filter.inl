@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
-#include "mrc/plane/filter_program.hpp"
+#include "mrc/net/socket.hpp"
 #include "mrc/plane/udp/udp_filter.hpp"
-#include "mrc/wire/bth.hpp"
+#include "mrc/wire/headers.hpp"
 #include "mrc/wire/ip.hpp"
 #include "mrc/wire/opcode.hpp"
 

@@ -11,7 +11,6 @@
 #include "mrc/core/types.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/plane/port_options.hpp"
-#include "mrc/wire/entropy.hpp"
 #include "mrc/wire/ip.hpp"
 
 namespace mrc::inline v0_1::port {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "mrc/net/address.hpp"
+#include "mrc/net/interface.hpp"
 #include "mrc/net/socket.hpp"
-#include "mrc/net/socket_interface.hpp"
 #include "mrc/plane/udp/udp_options.hpp"
 
 namespace mrc::inline v0_1::port {

@@ -9,9 +9,9 @@
 #include <cstring>
 #include <system_error>
 
-#include "mrc/net/socket_address.hpp"
+#include "mrc/net/socket.hpp"
 #include "mrc/plane/udp/udp_path.hpp"
-#include "mrc/wire/entropy.hpp"
+#include "mrc/wire/ip.hpp"
 
 namespace mrc::inline v0_1::port {
 

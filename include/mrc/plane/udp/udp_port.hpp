@@ -11,9 +11,8 @@
 
 #include "mrc/core/types.hpp"
 #include "mrc/net/address.hpp"
-#include "mrc/net/netlink.hpp"
+#include "mrc/net/interface.hpp"
 #include "mrc/net/socket.hpp"
-#include "mrc/net/socket_interface.hpp"
 #include "mrc/plane/fault.hpp"
 #include "mrc/plane/peer_table.hpp"
 #include "mrc/plane/port.hpp"
@@ -21,7 +20,7 @@
 #include "mrc/plane/udp/udp_options.hpp"
 #include "mrc/plane/udp/udp_path.hpp"
 #include "mrc/wire/burst.hpp"
-#include "mrc/wire/entropy.hpp"
+#include "mrc/wire/ip.hpp"
 
 namespace mrc::inline v0_1::port {
 
@@ -61,8 +60,8 @@ struct UdpRoute {
 ///   by its DSCP.
 ///
 /// Packets leave by the interface that has the plane's address if a route there leads to the peer
-/// (net/way.hpp), else, and to peers on this host, as the kernel's routes say. An address on the
-/// loopback interface or a dummy is that of a plane over all links to which routes lead.
+/// (net/interface.hpp), else, and to peers on this host, as the kernel's routes say. An address on
+/// the loopback interface or a dummy is that of a plane over all links to which routes lead.
 ///
 /// Set-up calls (constructor, add_peer(), faults) throw mrc::Error and may allocate; transmit() and
 /// receive() do neither, but after changes of interfaces or routes. In capabilities(),

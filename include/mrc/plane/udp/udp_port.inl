@@ -19,15 +19,15 @@
 
 #include "mrc/core/error.hpp"
 #include "mrc/core/system.hpp"
-#include "mrc/core/uncancelled.hpp"
-#include "mrc/net/way.hpp"
+#include "mrc/core/unique_fd.hpp"
+#include "mrc/net/interface.hpp"
 #include "mrc/plane/slot.hpp"
 #include "mrc/plane/udp/udp_filter.hpp"
 #include "mrc/plane/udp/udp_port.hpp"
 #include "mrc/plane/udp/udp_receive.hpp"
 #include "mrc/plane/udp/udp_transmit.hpp"
+#include "mrc/wire/headers.hpp"
 #include "mrc/wire/icrc.hpp"
-#include "mrc/wire/overhead.hpp"
 
 namespace mrc::inline v0_1::port {
 

@@ -12,13 +12,12 @@
 #include "mrc/core/types.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/net/socket.hpp"
-#include "mrc/net/socket_address.hpp"
 #include "mrc/plane/fault.hpp"
 #include "mrc/plane/fault_hold.hpp"
 #include "mrc/plane/port.hpp"
 #include "mrc/plane/receive_check.hpp"
-#include "mrc/wire/dscp.hpp"
-#include "mrc/wire/entropy.hpp"
+#include "mrc/wire/burst.hpp"
+#include "mrc/wire/ip.hpp"
 
 namespace mrc::inline v0_1::port {
 

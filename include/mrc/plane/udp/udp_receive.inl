@@ -9,10 +9,10 @@
 #include <cstring>
 #include <utility>
 
-#include "mrc/net/uncancelled_socket.hpp"
+#include "mrc/net/socket.hpp"
 #include "mrc/plane/udp/udp_receive.hpp"
+#include "mrc/wire/headers.hpp"
 #include "mrc/wire/ip.hpp"
-#include "mrc/wire/overhead.hpp"
 
 namespace mrc::inline v0_1::port {
 

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "mrc/api/peer_lists.hpp"
-#include "mrc/core/siphash.hpp"
-#include "mrc/core/token_bucket.hpp"
+#include "mrc/core/histogram.hpp"
+#include "mrc/core/random.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/plane/port_path.hpp"

@@ -10,7 +10,6 @@
 #include <span>
 
 #include "mrc/net/socket.hpp"
-#include "mrc/net/socket_address.hpp"
 #include "mrc/plane/port.hpp"
 #include "mrc/plane/udp/udp_path.hpp"
 #include "mrc/wire/burst.hpp"

@@ -7,11 +7,11 @@
 #include <cerrno>
 #include <cstring>
 
-#include "mrc/net/uncancelled_socket.hpp"
+#include "mrc/net/socket.hpp"
 #include "mrc/plane/sendable.hpp"
 #include "mrc/plane/udp/udp_transmit.hpp"
+#include "mrc/wire/headers.hpp"
 #include "mrc/wire/ip.hpp"
-#include "mrc/wire/overhead.hpp"
 #include "mrc/wire/transport.hpp"
 
 namespace mrc::inline v0_1::port {

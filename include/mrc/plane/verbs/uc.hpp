@@ -8,7 +8,6 @@
 #include <span>
 #include <vector>
 
-#include "mrc/core/time.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/plane/verbs/uc_message.hpp"
 #include "mrc/plane/verbs/uc_waits.hpp"

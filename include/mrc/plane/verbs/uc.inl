@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "mrc/core/system_error.hpp"
+#include "mrc/core/error.hpp"
 #include "mrc/plane/verbs/verbs_uc.hpp"
 
 namespace mrc::inline v0_1::port {

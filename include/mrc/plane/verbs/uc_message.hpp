@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <span>
 
-#include "mrc/core/serial.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/wire/burst.hpp"
 #include "mrc/wire/endian.hpp"

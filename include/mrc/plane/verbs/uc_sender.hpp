@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "mrc/core/time.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/plane/peer_table.hpp"
 #include "mrc/plane/verbs/uc_message.hpp"

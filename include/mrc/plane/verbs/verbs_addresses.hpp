@@ -14,7 +14,7 @@
 #include "mrc/core/types.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/plane/verbs/verbs_queues.hpp"
-#include "mrc/wire/dscp.hpp"
+#include "mrc/wire/burst.hpp"
 
 namespace mrc::inline v0_1::port {
 

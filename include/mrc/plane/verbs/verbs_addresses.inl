@@ -8,10 +8,9 @@
 #include <system_error>
 #include <utility>
 
-#include "mrc/net/socket_address.hpp"
-#include "mrc/net/socket_interface.hpp"
+#include "mrc/net/interface.hpp"
+#include "mrc/net/socket.hpp"
 #include "mrc/plane/verbs/verbs_addresses.hpp"
-#include "mrc/wire/entropy.hpp"
 #include "mrc/wire/ip.hpp"
 
 namespace mrc::inline v0_1::port {

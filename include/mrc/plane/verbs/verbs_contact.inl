@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <string>
 
-#include "mrc/core/byte_codec.hpp"
 #include "mrc/core/error.hpp"
+#include "mrc/core/value_text.hpp"
 #include "mrc/plane/verbs/verbs_contact.hpp"
 
 namespace mrc::inline v0_1::port {

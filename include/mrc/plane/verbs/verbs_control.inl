@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "mrc/core/error.hpp"
-#include "mrc/core/random_seed.hpp"
-#include "mrc/net/socket_address.hpp"
+#include "mrc/core/random.hpp"
+#include "mrc/net/socket.hpp"
 #include "mrc/plane/verbs/verbs_control.hpp"
 #include "mrc/plane/verbs/verbs_port.hpp"
 #include "mrc/wire/ip.hpp"

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "mrc/core/error.hpp"
-#include "mrc/core/system_error.hpp"
 #include "mrc/plane/verbs/verbs_device.hpp"
 
 namespace mrc::inline v0_1::port {

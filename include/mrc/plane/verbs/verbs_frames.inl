@@ -18,13 +18,12 @@
 #include <vector>
 
 #include "mrc/core/error.hpp"
-#include "mrc/core/system_error.hpp"
 #include "mrc/core/unique_fd.hpp"
 #include "mrc/plane/packet/verbs_frames.hpp"
 #include "mrc/plane/verbs/verbs_arrivals.hpp"
 #include "mrc/plane/verbs/verbs_device.hpp"
+#include "mrc/wire/headers.hpp"
 #include "mrc/wire/ip.hpp"
-#include "mrc/wire/overhead.hpp"
 
 namespace mrc::inline v0_1::port {
 

@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-#include "mrc/core/byte_codec.hpp"
+#include "mrc/core/value_text.hpp"
 #include "mrc/plane/verbs/verbs_message.hpp"
 
 namespace mrc::inline v0_1::port {

@@ -15,7 +15,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "mrc/core/fork_mark.hpp"
+#include "mrc/core/system.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/core/unique_fd.hpp"
 #include "mrc/net/socket.hpp"

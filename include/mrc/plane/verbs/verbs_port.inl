@@ -10,11 +10,10 @@
 #include <utility>
 
 #include "mrc/core/error.hpp"
-#include "mrc/core/random_seed.hpp"
+#include "mrc/core/random.hpp"
 #include "mrc/core/system.hpp"
-#include "mrc/core/system_error.hpp"
-#include "mrc/core/uncancelled.hpp"
-#include "mrc/net/socket_address.hpp"
+#include "mrc/core/unique_fd.hpp"
+#include "mrc/net/socket.hpp"
 #include "mrc/plane/verbs/verbs_keeper.hpp"
 #include "mrc/plane/verbs/verbs_port.hpp"
 

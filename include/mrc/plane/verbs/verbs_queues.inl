@@ -10,11 +10,10 @@
 #include <utility>
 
 #include "mrc/core/error.hpp"
-#include "mrc/core/system_error.hpp"
 #include "mrc/plane/verbs/verbs_queues.hpp"
-#include "mrc/wire/crc32.hpp"
 #include "mrc/wire/endian.hpp"
-#include "mrc/wire/grh.hpp"
+#include "mrc/wire/icrc.hpp"
+#include "mrc/wire/ip.hpp"
 
 namespace mrc::inline v0_1::port {
 

@@ -6,12 +6,10 @@
 #include <utility>
 
 #include "mrc/plane/verbs/verbs_port.hpp"
-#include "mrc/wire/bth.hpp"
-#include "mrc/wire/crc32.hpp"
 #include "mrc/wire/endian.hpp"
-#include "mrc/wire/grh.hpp"
+#include "mrc/wire/headers.hpp"
+#include "mrc/wire/icrc.hpp"
 #include "mrc/wire/ip.hpp"
-#include "mrc/wire/overhead.hpp"
 #include "mrc/wire/transport.hpp"
 
 namespace mrc::inline v0_1::port {

@@ -6,7 +6,6 @@
 #include <memory>
 #include <vector>
 
-#include "mrc/core/time.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/plane/verbs/verbs_addresses.hpp"

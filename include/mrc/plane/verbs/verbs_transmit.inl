@@ -9,9 +9,9 @@
 
 #include "mrc/plane/sendable.hpp"
 #include "mrc/plane/verbs/verbs_port.hpp"
-#include "mrc/wire/bth.hpp"
-#include "mrc/wire/crc32.hpp"
 #include "mrc/wire/endian.hpp"
+#include "mrc/wire/headers.hpp"
+#include "mrc/wire/icrc.hpp"
 #include "mrc/wire/opcode.hpp"
 #include "mrc/wire/transport.hpp"
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "mrc/core/error.hpp"
-#include "mrc/core/time.hpp"
+#include "mrc/core/types.hpp"
 
 /// DCQCN, the congestion control of RoCE networks: Zhu et al., "Congestion Control for Large-Scale
 /// RDMA Deployments", SIGCOMM 2015. A switch marks packets (ECN), the receiver's NIC answers marks

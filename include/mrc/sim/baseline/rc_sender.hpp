@@ -10,7 +10,7 @@
 #include "mrc/core/types.hpp"
 #include "mrc/sim/baseline/pacer.hpp"
 #include "mrc/sim/baseline/rc_packet.hpp"
-#include "mrc/wire/overhead.hpp"
+#include "mrc/wire/headers.hpp"
 
 namespace mrc::inline v0_1::sim::baseline {
 

@@ -7,7 +7,7 @@
 #include "mrc/core/types.hpp"
 #include "mrc/sim/baseline/roce_wire.hpp"
 #include "mrc/wire/ip.hpp"
-#include "mrc/wire/packet_build.hpp"
+#include "mrc/wire/packet.hpp"
 
 /// RoCEv2 packets from their IP header on, so that simulated switches hash, mark and forward by
 /// real header fields.

@@ -6,8 +6,7 @@
 
 #include "mrc/core/types.hpp"
 #include "mrc/sim/baseline/rc_packet.hpp"
-#include "mrc/wire/bth.hpp"
-#include "mrc/wire/data_headers.hpp"
+#include "mrc/wire/headers.hpp"
 #include "mrc/wire/icrc.hpp"
 #include "mrc/wire/transport.hpp"
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "mrc/core/time.hpp"
+#include "mrc/core/types.hpp"
 
 namespace mrc::inline v0_1::sim {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "mrc/core/error.hpp"
-#include "mrc/core/time.hpp"
+#include "mrc/core/types.hpp"
 
 namespace mrc::inline v0_1::sim {
 
