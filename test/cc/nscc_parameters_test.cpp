@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mrc/cc/nscc_parameters.hpp"
+#include "mrc/cc/nscc.hpp"
 
 #include <doctest/doctest.h>
 

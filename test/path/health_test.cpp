@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mrc/path/health.hpp"
+#include "mrc/path/path_entry.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mrc/path/narrow_path.hpp"
+#include "mrc/path/trials.hpp"
 
 #include <doctest/doctest.h>
 

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "mrc/core/random.hpp"
-#include "mrc/path/piece_trials.hpp"
+#include "mrc/path/trials.hpp"
 
 namespace mrc::path::piece_trials_test {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
-#include "mrc/path/plane_trials.hpp"
+#include "mrc/path/trials.hpp"
 
 using namespace mrc;
 using namespace std::chrono_literals;

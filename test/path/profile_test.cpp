@@ -7,8 +7,7 @@
 #include <string>
 
 #include "fixture.hpp"
-#include "mrc/path/generate.hpp"
-#include "mrc/path/usid_template.hpp"
+#include "mrc/path/usid.hpp"
 
 namespace mrc::path::profile_test {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mrc/path/reverse_set.hpp"
+#include "mrc/path/reverse_paths.hpp"
 
 #include <doctest/doctest.h>
 

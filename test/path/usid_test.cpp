@@ -6,8 +6,6 @@
 #include <numeric>
 #include <set>
 
-#include "mrc/path/usid_template.hpp"
-
 namespace mrc::path::usid_test {
 namespace {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mrc/reliability/loss.hpp"
+#include "mrc/reliability/retry.hpp"
 
 #include <doctest/doctest.h>
 

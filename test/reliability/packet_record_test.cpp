@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where the short fields of a packet record end: time, place in the send order, links.
-#include "mrc/reliability/packet_record.hpp"
+#include "mrc/reliability/send_window.hpp"
 
 #include <doctest/doctest.h>
 
 #include <vector>
 
 #include "mrc/core/random.hpp"
-#include "mrc/reliability/loss.hpp"
-#include "mrc/reliability/send_window.hpp"
+#include "mrc/reliability/retry.hpp"
 
 using namespace mrc;
 using namespace mrc::reliability;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mrc/reliability/wimm_table.hpp"
+#include "mrc/reliability/receive_window.hpp"
 
 #include <doctest/doctest.h>
 

@@ -6,7 +6,7 @@
 #include "mrc/api/profile_types.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/net/address.hpp"
-#include "mrc/path/format.hpp"
+#include "mrc/path/expand.hpp"
 
 /// Endpoint requests (mrc-1.0 §5, §7.4): what a device asks, or tells, any host that speaks MRC,
 /// with or without a queue pair between them. Device::request_endpoints() sends them, each once, as

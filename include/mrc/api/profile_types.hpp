@@ -9,7 +9,6 @@
 #include "mrc/core/types.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/path/expand.hpp"
-#include "mrc/path/format.hpp"
 
 /// Profiles of a device (mrc-1.0 §3.2, §7.5, §7.7): the objects by which a controller says over
 /// which paths, and with which congestion control, queue pairs send. Objects, states and operations

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string>
 
-#include "mrc/cc/account.hpp"
-#include "mrc/cc/nscc_parameters.hpp"
+#include "mrc/cc/congestion_control.hpp"
+#include "mrc/cc/nscc.hpp"
 
 namespace mrc::inline v0_1::cc {
 namespace detail {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "mrc/cc/host_link.hpp"
+#include "mrc/cc/congestion_control.hpp"
 #include "mrc/core/random.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/completions.hpp"
@@ -24,7 +24,7 @@
 #include "mrc/engine/send_pool.hpp"
 #include "mrc/engine/shared_receives.hpp"
 #include "mrc/engine/timers.hpp"
-#include "mrc/reliability/packet_pool.hpp"
+#include "mrc/reliability/send_window.hpp"
 
 namespace mrc::inline v0_1::engine {
 

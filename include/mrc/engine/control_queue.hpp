@@ -9,7 +9,7 @@
 #include "mrc/core/types.hpp"
 #include "mrc/engine/verbs_types.hpp"
 #include "mrc/path/path_set.hpp"
-#include "mrc/path/piece_trials.hpp"
+#include "mrc/path/trials.hpp"
 #include "mrc/wire/burst.hpp"
 #include "mrc/wire/headers.hpp"
 

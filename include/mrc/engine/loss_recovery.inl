@@ -6,7 +6,7 @@
 
 #include "mrc/engine/loss_recovery.hpp"
 #include "mrc/engine/message_layout.hpp"
-#include "mrc/reliability/loss.hpp"
+#include "mrc/reliability/retry.hpp"
 #include "mrc/wire/transport.hpp"
 
 namespace mrc::inline v0_1::engine {

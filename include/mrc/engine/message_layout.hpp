@@ -7,7 +7,7 @@
 #include "mrc/core/types.hpp"
 #include "mrc/engine/queue_pair.hpp"
 #include "mrc/engine/queues.hpp"
-#include "mrc/reliability/packet_pool.hpp"
+#include "mrc/reliability/send_window.hpp"
 #include "mrc/wire/headers.hpp"
 
 /// How messages are divided into packets: which bytes a packet carries, its size, and which message

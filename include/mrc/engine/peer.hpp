@@ -13,11 +13,8 @@
 #include "mrc/core/types.hpp"
 #include "mrc/engine/options.hpp"
 #include "mrc/engine/queue_pair.hpp"
-#include "mrc/path/narrow_path.hpp"
 #include "mrc/path/path_set.hpp"
-#include "mrc/path/piece_trials.hpp"
-#include "mrc/path/plane_trials.hpp"
-#include "mrc/path/reverse_set.hpp"
+#include "mrc/path/reverse_paths.hpp"
 #include "mrc/path/trials.hpp"
 #include "mrc/wire/transport.hpp"
 

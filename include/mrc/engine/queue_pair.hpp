@@ -15,11 +15,9 @@
 #include "mrc/engine/rc_state.hpp"
 #include "mrc/engine/receive_queue.hpp"
 #include "mrc/engine/verbs_types.hpp"
-#include "mrc/reliability/packet_pool.hpp"
 #include "mrc/reliability/receive_window.hpp"
 #include "mrc/reliability/retry.hpp"
 #include "mrc/reliability/send_window.hpp"
-#include "mrc/reliability/wimm_table.hpp"
 #include "mrc/wire/headers.hpp"
 
 namespace mrc::inline v0_1::engine {

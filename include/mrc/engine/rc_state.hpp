@@ -12,7 +12,7 @@
 #include "mrc/engine/deferred_stores.hpp"
 #include "mrc/engine/queues.hpp"
 #include "mrc/engine/verbs_types.hpp"
-#include "mrc/reliability/in_order_table.hpp"
+#include "mrc/reliability/receive_window.hpp"
 #include "mrc/wire/opcode.hpp"
 
 /// What a queue pair has beside MRC's state for SEND, READ and atomics (docs/extensions.md).

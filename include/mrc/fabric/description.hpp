@@ -9,7 +9,6 @@
 
 #include "mrc/core/types.hpp"
 #include "mrc/path/usid.hpp"
-#include "mrc/path/usid_template.hpp"
 #include "mrc/wire/burst.hpp"
 #include "mrc/wire/ip.hpp"
 

@@ -12,7 +12,7 @@
 #include "mrc/host/profile_registry.hpp"
 #include "mrc/host/profile_registry.inl"
 #include "mrc/path/event_ring.hpp"
-#include "mrc/path/generate.hpp"
+#include "mrc/path/profile.hpp"
 
 namespace mrc::inline v0_1::detail {
 

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "mrc/core/error.hpp"
-#include "mrc/path/generate.hpp"
 #include "mrc/path/profile.hpp"
 
 namespace mrc::inline v0_1::path {

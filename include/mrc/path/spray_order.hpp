@@ -12,7 +12,6 @@
 #include "mrc/core/random.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/path/path_entry.hpp"
-#include "mrc/path/plane_shares.hpp"
 
 namespace mrc::inline v0_1::path {
 

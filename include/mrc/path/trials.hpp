@@ -7,8 +7,11 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "mrc/core/types.hpp"
+#include "mrc/path/path_entry.hpp"
 
 namespace mrc::inline v0_1::path {
 
@@ -219,6 +222,529 @@ class SizeTrials {
   PlaneMask narrow_ = 0;
   PlaneMask doubted_ = 0;
   std::array<Trial, kMaxPlanes> trials_{};
+};
+
+/// What leaves a port in one piece, to be cut into packets by the kernel or the NIC.
+enum class Piece : std::uint8_t {
+  single = 0,       ///< one packet, which nothing cuts
+  equal = 1,        ///< packets of one length
+  shorter_end = 2,  ///< the same with a shorter one at the end
+};
+
+/// In which planes towards one destination what leaves in one piece (segmentation offload) vanishes
+/// although single packets arrive: a kernel, a NIC or a host below this one cuts pieces wrongly,
+/// and says nothing.
+///
+/// A plane is tried when the destination is first connected to, with small packets, and when
+/// packets are lost in it, or the peer sends again what had arrived, with those of full size.
+/// Rounds of probes decide: pieces of both kinds, and a single packet of the same size on the same
+/// path. kRounds rounds in which the single one was answered, and of one kind never any packet,
+/// show that such pieces vanish; a round in which the single one was lost, too, asks for kPerLoss
+/// more of them. One answer to each kind ends the trial: a queue that overflows takes the ends of
+/// pieces, or whatever comes. So do kMostRounds without a verdict: where most packets are lost (a
+/// firewall that tracks no more connections), those of pieces are. From a loss of a fifth on most
+/// trials end so.
+///
+/// Planes in which pieces vanish are tried again every kRetry.
+///
+/// Sans-IO: the caller sends the probes. No allocation. One thread at a time.
+class PieceTrials {
+ public:
+  /// Rounds that decide.
+  static constexpr std::uint8_t kRounds = 8;
+  /// So many more for each in which the single packet was not answered.
+  static constexpr std::uint8_t kPerLoss = 3;
+  /// Rounds after which a trial ends.
+  static constexpr std::uint8_t kMostRounds = 40;
+  /// Silent rounds in a row after which a trial ends.
+  static constexpr std::uint8_t kSilentRounds = 10;
+  /// Shortest time of a round, whatever the round-trip time.
+  static constexpr Duration kShortestWait = std::chrono::milliseconds(1);
+  /// The longest one.
+  static constexpr Duration kLongestWait = std::chrono::milliseconds(100);
+  /// From the end of a trial with packets of full size to the next one for the sake of losses.
+  static constexpr Duration kPause = std::chrono::milliseconds(100);
+  /// From a trial in which pieces vanish to the next.
+  static constexpr Duration kRetry = std::chrono::minutes(5);
+
+  /// What to send now, on one path: these pieces, and a single packet.
+  struct Probes {
+    Plane plane = 0;           ///< where
+    bool full = false;         ///< of full size, but for the shorter end
+    bool equal = false;        ///< Piece::equal
+    bool shorter_end = false;  ///< Piece::shorter_end
+  };
+
+  /// `segmenting`: planes in which bursts leave in one piece; others are never tried.
+  explicit PieceTrials(PlaneMask segmenting = 0) noexcept : segmenting_(segmenting) {}
+
+  /// The destination is connected to by these planes; once more if it was before.
+  void start(PlaneMask planes, Time now) noexcept {
+    const PlaneMask known = started_ | on_trial_ | singly_;
+    for (PlaneMask m = planes & segmenting_ & ~known; m != 0; m &= m - 1)
+      begin(static_cast<Plane>(std::countr_zero(m)), now, false);
+    started_ |= planes;
+  }
+  /// A packet was lost in the plane, or the peer does not seem to have heard an answer. True if a
+  /// trial begins.
+  bool on_loss(Plane plane, Time now) noexcept {
+    if ((segmenting_ & ~on_trial_ & ~singly_ & plane_bit(plane)) == 0) return false;
+    if (now < trials_[plane].rest) return false;
+    begin(plane, now, true);
+    return true;
+  }
+  /// The plane is out of use.
+  void stop(Plane plane, Time now) noexcept { end(plane, now); }
+
+  /// The probes to send now; nothing if none are due. They count as sent. `round_trip`: expected
+  /// time to an answer. `full_size`: planes in which probes can have full size; in others there is
+  /// no shorter end.
+  [[nodiscard]] std::optional<Probes> poll(Time now, Duration round_trip,
+                                           PlaneMask full_size) noexcept {
+    for (PlaneMask m = on_trial_ | singly_; m != 0; m &= m - 1) {
+      const auto plane = static_cast<Plane>(std::countr_zero(m));
+      Trial& t = trials_[plane];
+      if (now < t.next) continue;
+      if ((on_trial_ >> plane & 1) == 0) begin(plane, now, true);
+      if (t.pending && judge(plane, now)) continue;
+      const bool full = t.thorough && (full_size >> plane & 1) != 0;
+      if (!full) t.unproved &= bit(Piece::equal);
+      if (t.unproved == 0) {
+        prove(plane, now);
+        continue;
+      }
+      t.pending = true;
+      t.single_answered = false;
+      t.asked = now;
+      const Duration wait = std::max(kShortestWait, 2 * round_trip);
+      t.next = now + std::min(kLongestWait, wait * (1 << t.silent_rounds));
+      return Probes{plane, full, (t.unproved & bit(Piece::equal)) != 0,
+                    (t.unproved & bit(Piece::shorter_end)) != 0};
+    }
+    return std::nullopt;
+  }
+  /// A packet of a probe, which was sent at `sent`, was answered.
+  void on_answer(Plane plane, Piece piece, Time sent, Time now) noexcept {
+    if ((on_trial_ >> plane & 1) == 0) return;
+    Trial& t = trials_[plane];
+    if (piece == Piece::single) {
+      // An earlier one says nothing of this round: its pieces may be on their way, too. But it was
+      // late, not lost.
+      if (t.pending && sent >= t.asked)
+        t.single_answered = true;
+      else if (t.losses > 0)
+        --t.losses;
+    } else {
+      t.unproved &= static_cast<std::uint8_t>(~bit(piece));
+      if (t.unproved == 0) prove(plane, now);
+    }
+  }
+  /// When to call poll(); kNever if no plane is on trial.
+  [[nodiscard]] Time next_probe() const noexcept {
+    Time next = kNever;
+    for (PlaneMask m = on_trial_ | singly_; m != 0; m &= m - 1)
+      next = std::min(next, trials_[static_cast<std::size_t>(std::countr_zero(m))].next);
+    return next;
+  }
+
+  /// Planes in which packets have to leave one by one.
+  [[nodiscard]] PlaneMask singly() const noexcept { return singly_; }
+
+ private:
+  struct Trial {
+    Time next{};                           ///< when to probe
+    Time asked{};                          ///< when the present round began
+    Time rest{Duration::min() / 2};        ///< until when losses start no trial
+    std::array<std::uint8_t, 2> rounds{};  ///< in which only the single packet was answered
+    std::uint8_t unproved = 0;             ///< kinds of which nothing was answered
+    std::uint8_t silent_rounds = 0;        ///< in a row
+    std::uint8_t losses = 0, judged = 0;   ///< from the first answer on: rounds without one, all
+    bool thorough = false;                 ///< with probes of full size
+    bool pending = false, single_answered = false;  ///< of the present round
+  };
+
+  /// For sets of the kinds that are cut.
+  [[nodiscard]] static constexpr std::uint8_t bit(Piece piece) noexcept {
+    return static_cast<std::uint8_t>(piece);
+  }
+
+  void begin(Plane plane, Time now, bool thorough) noexcept {
+    on_trial_ |= plane_bit(plane);
+    Trial& t = trials_[plane];
+    t = {};
+    t.next = now;
+    t.thorough = thorough;
+    t.unproved = bit(Piece::equal) | bit(Piece::shorter_end);
+  }
+  /// A round is over. True if that ends the trial.
+  bool judge(Plane plane, Time now) noexcept {
+    Trial& t = trials_[plane];
+    const bool answered = t.single_answered;
+    t.silent_rounds = answered ? std::uint8_t{0} : static_cast<std::uint8_t>(t.silent_rounds + 1);
+    if (answered || t.judged > 0) ++t.judged;  // before, the peer may not be connected yet
+    if (!answered && t.judged > 0) ++t.losses;
+    bool over = t.silent_rounds >= kSilentRounds || t.judged >= kMostRounds;
+    for (const Piece piece : {Piece::equal, Piece::shorter_end}) {
+      if (!answered || (t.unproved & bit(piece)) == 0) continue;
+      if (++t.rounds[bit(piece) - 1u] < kRounds + kPerLoss * t.losses) continue;
+      singly_ |= plane_bit(plane);
+      over = true;
+    }
+    if (over) end(plane, now);
+    return over;
+  }
+  void prove(Plane plane, Time now) noexcept {
+    singly_ &= ~plane_bit(plane);
+    end(plane, now);
+  }
+  void end(Plane plane, Time now) noexcept {
+    on_trial_ &= ~plane_bit(plane);
+    if (trials_[plane].thorough) trials_[plane].rest = now + kPause;
+    trials_[plane].next = now + kRetry;  // where they vanish
+  }
+
+  PlaneMask segmenting_;
+  PlaneMask started_ = 0;
+  PlaneMask on_trial_ = 0;
+  PlaneMask singly_ = 0;
+  std::array<Trial, kMaxPlanes> trials_{};
+};
+
+/// The planes towards one destination that have to prove that they work, by answered EV probes:
+///
+/// * withheld: it was down and may be back. A port has carrier, or its owner says so, long before
+///   the network behind it forwards. Not used until kAnswers probes in a row were answered.
+/// * suspected: an unauthenticated message reports it down. Stays in use until kMisses probes in a
+///   row were not answered; then withheld.
+///
+/// Unanswered probes are repeated with doubling intervals, for ever. Sans-IO: the caller sends the
+/// probes, each on another path of the plane. No allocation. One thread at a time.
+class PlaneTrials {
+ public:
+  /// Consecutive answers after which a plane is trusted again.
+  static constexpr std::uint8_t kAnswers = 3;
+  /// Consecutive unanswered probes after which a suspected plane is withheld.
+  static constexpr std::uint8_t kMisses = 3;
+  /// Shortest time that an answer may take, whatever the round-trip time.
+  static constexpr Duration kShortestWait = std::chrono::microseconds(100);
+  /// Longest interval between two probes of a plane.
+  static constexpr Duration kLongestWait = std::chrono::milliseconds(100);
+
+  /// The plane may be back: withheld from now on, and probed.
+  void withhold(Plane plane, Time now) noexcept { start(plane, now, withheld_); }
+  /// The plane is said to be down. Nothing changes if it is on trial already.
+  void suspect(Plane plane, Time now) noexcept {
+    if (!on_trial(plane)) start(plane, now, suspected_);
+  }
+  /// The plane is known to be down, or its trial is not needed any more.
+  void stop(Plane plane) noexcept {
+    withheld_ &= ~plane_bit(plane);
+    suspected_ &= ~plane_bit(plane);
+  }
+  /// Something arrived from there: a withheld plane is probed at once, however long it was silent;
+  /// but once per kLongestWait, since it may be dead in this direction only.
+  void hurry(Plane plane, Time now) noexcept {
+    Trial& t = trials_[plane];
+    if ((withheld_ & plane_bit(plane)) == 0 || t.misses < kMisses) return;
+    if (now - t.hurried < kLongestWait) return;
+    t.hurried = now;
+    t.misses = kMisses - 1;
+    t.next = std::min(t.next, now);
+  }
+  /// A probe in this plane was answered. True if the plane is trusted from now on.
+  bool on_answer(Plane plane, Time now) noexcept {
+    if (!on_trial(plane)) return false;
+    Trial& t = trials_[plane];
+    t.pending = false;
+    t.misses = 0;
+    t.next = now;
+    if (++t.answers < kAnswers) return false;
+    stop(plane);
+    return true;
+  }
+
+  /// The plane to probe now; nothing if no probe is due. It counts as sent. May withhold a
+  /// suspected plane. `round_trip`: expected time to an answer.
+  [[nodiscard]] std::optional<Plane> poll_probe(Time now, Duration round_trip) noexcept {
+    for (PlaneMask m = withheld_ | suspected_; m != 0; m &= m - 1) {
+      const auto plane = static_cast<Plane>(std::countr_zero(m));
+      Trial& t = trials_[plane];
+      if (now < t.next) continue;
+      if (t.pending) {
+        t.answers = 0;
+        t.misses = static_cast<std::uint8_t>(std::min<unsigned>(t.misses + 1u, 32));
+        if (t.misses >= kMisses && (suspected_ & plane_bit(plane)) != 0) {
+          suspected_ &= ~plane_bit(plane);
+          withheld_ |= plane_bit(plane);
+        }
+      }
+      t.pending = true;
+      const Duration wait = std::max(kShortestWait, 2 * round_trip);
+      t.next = now + std::min(kLongestWait, wait * (1 << std::min<unsigned>(t.misses, 16)));
+      return plane;
+    }
+    return std::nullopt;
+  }
+  /// When to call poll_probe(); kNever if no plane is on trial.
+  [[nodiscard]] Time next_probe() const noexcept {
+    Time next = kNever;
+    for (PlaneMask m = withheld_ | suspected_; m != 0; m &= m - 1)
+      next = std::min(next, trials_[static_cast<std::size_t>(std::countr_zero(m))].next);
+    return next;
+  }
+
+  /// Planes that are not to be used.
+  [[nodiscard]] PlaneMask withheld() const noexcept { return withheld_; }
+  /// Planes that are said to be down, and used on.
+  [[nodiscard]] PlaneMask suspected() const noexcept { return suspected_; }
+
+ private:
+  struct Trial {
+    Time next{};                               ///< when to probe
+    Time hurried = Time{Duration::min() / 2};  ///< newest call of hurry() that had an effect
+    std::uint8_t answers = 0;                  ///< in a row
+    std::uint8_t misses = 0;                   ///< likewise
+    bool pending = false;                      ///< the newest probe is unanswered
+  };
+
+  [[nodiscard]] bool on_trial(Plane plane) const noexcept {
+    return ((withheld_ | suspected_) & plane_bit(plane)) != 0;
+  }
+  void start(Plane plane, Time now, PlaneMask& kind) noexcept {
+    stop(plane);
+    kind |= plane_bit(plane);
+    trials_[plane] = {};
+    trials_[plane].next = now;
+  }
+
+  PlaneMask withheld_ = 0;
+  PlaneMask suspected_ = 0;
+  std::array<Trial, kMaxPlanes> trials_{};
+};
+
+/// Which bad paths towards one destination carry small packets and not those of full size, while
+/// others of their plane carry both: one hop has too small an MTU. Data leaves such a path alone,
+/// as any bad one; only that people learn of it depends on this. (SizeTrials is about whole
+/// planes.)
+///
+/// Bad paths are probed in full size. Of one of them at a time, some of these rounds have a small
+/// probe beside it: kRounds in a row in which that alone is answered find the path. Each is found
+/// once.
+///
+/// Sans-IO: the caller sends the probes. No allocation. One thread.
+class NarrowPath {
+ public:
+  /// Rounds that find a path.
+  static constexpr std::uint8_t kRounds = 3;
+  /// What fails for a shorter time is no matter of MTUs.
+  static constexpr Duration kFirstWait = std::chrono::milliseconds(20);
+  /// Shortest time of a round, whatever the round-trip time: hosts are late at times.
+  static constexpr Duration kShortestWait = std::chrono::milliseconds(1);
+  /// A path that was not probed for so long is on trial no more.
+  static constexpr Duration kLongestWait = std::chrono::seconds(1);
+
+  /// A bad path is probed in full size now. True: a small probe is to be sent by it, too.
+  [[nodiscard]] bool on_full_probe(PathIndex path, Duration round_trip, Time now) noexcept {
+    if (found_ != kNoPath || told(path)) return false;
+    if (path != path_) {
+      if (path_ != kNoPath && now - seen_ < kLongestWait) return false;
+      path_ = path;
+      since_ = seen_ = now;
+      rounds_ = 0;
+      asking_ = false;
+      return false;
+    }
+    seen_ = now;
+    if (now - since_ < kFirstWait) return false;
+    if (asking_) {
+      if (now - asked_ < std::max(kShortestWait, 2 * round_trip)) return false;
+      if (!small_answered_) {  // it is dead: another one's turn
+        path_ = kNoPath;
+        return false;
+      }
+      if (++rounds_ >= kRounds) {
+        found_ = std::exchange(path_, kNoPath);
+        told_ |= bit(found_);
+        return false;
+      }
+    }
+    asking_ = true;
+    small_answered_ = false;
+    asked_ = now;
+    return true;
+  }
+  /// A single probe on that path, which was sent at `sent`, was answered.
+  void on_answer(PathIndex path, bool full, Time sent) noexcept {
+    if (path != path_) return;
+    if (full)
+      path_ = kNoPath;
+    else if (asking_ && sent >= asked_)
+      small_answered_ = true;
+  }
+
+  /// Was one found since take()?
+  [[nodiscard]] bool found() const noexcept { return found_ != kNoPath; }
+  /// The path that was found, or kNoPath. The next one is looked for after that.
+  [[nodiscard]] PathIndex take() noexcept { return std::exchange(found_, kNoPath); }
+
+ private:
+  // Beyond 64 paths, some stand for others: enough to tell people where to look.
+  [[nodiscard]] static std::uint64_t bit(PathIndex path) noexcept {
+    return std::uint64_t{1} << (path % 64);
+  }
+  [[nodiscard]] bool told(PathIndex path) const noexcept { return (told_ & bit(path)) != 0; }
+
+  Time since_{};                 ///< when the trial of the path began
+  Time seen_{};                  ///< when it was last probed in full size
+  Time asked_{};                 ///< when the present round began
+  std::uint64_t told_ = 0;       ///< those that were found, modulo 64
+  PathIndex path_ = kNoPath;     ///< on trial
+  PathIndex found_ = kNoPath;    ///< until take()
+  std::uint8_t rounds_ = 0;      ///< in which only the small probe was answered
+  bool asking_ = false;          ///< a round has begun
+  bool small_answered_ = false;  ///< in the present one
+};
+
+/// Schedules the probes of ASSUMED_BAD paths (mrc-1.0 §5, [O-6]). A path is tried again after an
+/// eighth of the time for which it has been bad, so that an outage lasts hardly longer for the
+/// sender than it does, and a path that is bad for good costs little. But never sooner than after
+/// the shortest interval, which doubles each time that a path fails soon after it has come back. An
+/// indexed heap: all operations are O(log n) and allocate nothing. Not thread-safe.
+class ProbeSchedule {
+ public:
+  /// Room for paths 0 .. paths-1. No interval is longer than `max`, except the shortest one.
+  ProbeSchedule(std::size_t paths, Duration max) : slots_(paths), max_(max) {
+    heap_.reserve(paths);
+  }
+
+  /// Starts probing `path`, which has failed `now`: the first try is due after the shortest
+  /// interval, of which `shortest` is the length for a path that does not fail often. Restarts if
+  /// it was running.
+  void start(PathIndex path, Time now, Duration shortest) noexcept {
+    Slot& slot = slots_[path];
+    const bool again = slot.ended + kSoon * least(slot, shortest) > now;
+    slot.relapses = again ? std::min<std::uint8_t>(slot.relapses + 1, kMostRelapses) : 0;
+    begin(path, now, now + least(slot, shortest));
+  }
+  /// The same, but the first try is due at once, and it does not count as a failure.
+  void resume(PathIndex path, Time now) noexcept { begin(path, now, now); }
+
+  /// Stops probing `path`: it is good again, or nobody wants to know. No effect if it was not
+  /// running.
+  void stop(PathIndex path, Time now) noexcept {
+    const PathIndex at = std::exchange(slots_[path].heap_at, kNoPath);
+    if (at == kNoPath) return;
+    slots_[path].ended = now;
+    const PathIndex last = heap_.back();
+    heap_.pop_back();
+    if (last == path) return;
+    place(at, last);
+    sift(last);
+  }
+
+  /// Stops probing `path` and knows nothing of its past any more: another path takes its place.
+  void forget(PathIndex path) noexcept {
+    stop(path, Time{});
+    slots_[path] = {};
+  }
+
+  /// When the next try is due; kNever when no path is being probed.
+  [[nodiscard]] Time next() const noexcept {
+    return heap_.empty() ? kNever : slots_[heap_.front()].due;
+  }
+
+  /// The path to probe now, or kNoPath. A try while the previous one is unanswered ends the run of
+  /// successes, so an answer should take less than `shortest`.
+  [[nodiscard]] PathIndex poll(Time now, Duration shortest) noexcept {
+    if (heap_.empty() || next() > now) return kNoPath;
+    const PathIndex path = heap_.front();
+    Slot& slot = slots_[path];
+    if (slot.awaiting) slot.successes = 0;
+    slot.awaiting = true;
+    const Duration interval = std::min((now - slot.since) / kPart, max_);
+    reschedule(path, now + std::max(interval, least(slot, shortest)));
+    return path;
+  }
+
+  /// The outstanding try of `path` succeeded: the next one follows after the shortest interval.
+  /// Returns the number of consecutive successes (0 when no try was outstanding: each counts once).
+  unsigned succeeded(PathIndex path, Time now, Duration shortest) noexcept {
+    Slot& slot = slots_[path];
+    if (slot.heap_at == kNoPath || !std::exchange(slot.awaiting, false)) return 0;
+    if (slot.successes < 255) ++slot.successes;
+    reschedule(path, now + least(slot, shortest));
+    return slot.successes;
+  }
+
+  /// The outstanding try of `path` was answered with ALWAYS_SKIP: no success.
+  void failed(PathIndex path) noexcept {
+    slots_[path].awaiting = false;
+    slots_[path].successes = 0;
+  }
+
+ private:
+  static constexpr int kPart = 8;  ///< an interval is this part of the time that has passed
+  /// A path fails soon if it was good for fewer than so many of its shortest intervals.
+  static constexpr int kSoon = 64;
+  static constexpr std::uint8_t kMostRelapses = 16;
+
+  struct Slot {
+    Time due{};
+    Time since{};                     ///< bad since then
+    Time ended{Duration::min() / 2};  ///< when probing ended last
+    PathIndex heap_at = kNoPath;      ///< kNoPath: not probed
+    std::uint8_t relapses = 0;        ///< failures soon after it had come back
+    std::uint8_t successes = 0;       ///< consecutive answers
+    bool awaiting = false;            ///< the last try is unanswered so far
+  };
+
+  [[nodiscard]] Duration least(const Slot& slot, Duration usual) const noexcept {
+    return std::max(usual, std::min(usual * (1 << slot.relapses), max_));
+  }
+  void begin(PathIndex path, Time now, Time due) noexcept {
+    Slot& slot = slots_[path];
+    slot.since = now;
+    slot.successes = 0;
+    slot.awaiting = false;
+    if (slot.heap_at == kNoPath) {
+      slot.heap_at = static_cast<PathIndex>(heap_.size());
+      heap_.push_back(path);  // within the reserved capacity: each path is in the heap at most once
+    }
+    reschedule(path, due);
+  }
+  void place(PathIndex at, PathIndex path) noexcept {
+    heap_[at] = path;
+    slots_[path].heap_at = at;
+  }
+  void reschedule(PathIndex path, Time due) noexcept {
+    slots_[path].due = due;
+    sift(path);
+  }
+  /// Ties go to the lower index, for reproducible runs.
+  [[nodiscard]] bool earlier(PathIndex a, PathIndex b) const noexcept {
+    return slots_[a].due != slots_[b].due ? slots_[a].due < slots_[b].due : a < b;
+  }
+  /// Restores the heap order after the due time of `path` changed.
+  void sift(PathIndex path) noexcept {
+    std::size_t at = slots_[path].heap_at;
+    while (at > 0 && earlier(path, heap_[(at - 1) / 2])) {
+      place(static_cast<PathIndex>(at), heap_[(at - 1) / 2]);
+      at = (at - 1) / 2;
+    }
+    for (;;) {
+      std::size_t child = 2 * at + 1;
+      if (child >= heap_.size()) break;
+      if (child + 1 < heap_.size() && earlier(heap_[child + 1], heap_[child])) ++child;
+      if (!earlier(heap_[child], path)) break;
+      place(static_cast<PathIndex>(at), heap_[child]);
+      at = child;
+    }
+    place(static_cast<PathIndex>(at), path);
+  }
+
+  std::vector<Slot> slots_;
+  std::vector<PathIndex> heap_;
+  Duration max_;
 };
 
 }  // namespace mrc::inline v0_1::path

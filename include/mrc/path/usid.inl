@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "mrc/path/usid_template.hpp"
+#include "mrc/path/usid.hpp"
 
 namespace mrc::inline v0_1::path {
 

@@ -10,7 +10,7 @@
 
 #include "mrc/api/profile_types.hpp"
 #include "mrc/core/types.hpp"
-#include "mrc/path/format.hpp"
+#include "mrc/path/expand.hpp"
 #include "mrc/path/path_entry.hpp"
 
 namespace mrc::inline v0_1::detail {
