@@ -8,7 +8,7 @@
 #include <cstring>
 #include <vector>
 
-#include "mrc/engine/placement.hpp"
+#include "mrc/engine/memory.hpp"
 
 namespace {
 

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "mrc/engine/placement.hpp"
+#include "mrc/engine/memory.hpp"
 
 namespace mrc_nccl {
 

@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "mrc/engine/probe_pacer.hpp"
+#include "mrc/engine/peer.hpp"
 #include "support/single.hpp"
 
 using namespace mrc;

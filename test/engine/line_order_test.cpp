@@ -12,7 +12,7 @@
 #include <cstdio>
 #include <vector>
 
-#include "mrc/engine/placement.hpp"
+#include "mrc/engine/memory.hpp"
 #include "support/engine_pair.hpp"
 #include "support/single.hpp"
 

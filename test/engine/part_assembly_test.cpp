@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "mrc/core/random.hpp"
-#include "mrc/engine/part_assembly.hpp"
+#include "mrc/engine/memory.hpp"
 #include "mrc/wire/transport.hpp"
 
 namespace mrc::engine::part_assembly_test {

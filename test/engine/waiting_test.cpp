@@ -2,7 +2,7 @@
 // What a queue pair is said to wait for, and for how long its peer has been silent.
 #include <doctest/doctest.h>
 
-#include "mrc/engine/waiting.hpp"
+#include "mrc/engine/context.hpp"
 #include "support/single.hpp"
 
 using namespace mrc;

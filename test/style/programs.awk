@@ -8,7 +8,7 @@ BEGIN {
   except("nccl_plugin", "mrc/exchange/connection_info.hpp")
   except("nccl_plugin", "mrc/engine/verbs_types.hpp")
   # It copies small messages itself, as an engine would: for NCCL's flags in the data.
-  except("nccl_plugin", "mrc/engine/placement.hpp")
+  except("nccl_plugin", "mrc/engine/memory.hpp")
   # Timeouts as InfiniBand encodes them, which NCCL and verbs programs set.
   except("nccl_plugin", "mrc/reliability/retry.hpp")
   except("verbs_shim", "mrc/reliability/retry.hpp")

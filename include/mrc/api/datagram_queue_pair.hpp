@@ -10,7 +10,6 @@
 #include "mrc/core/error.hpp"
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
-#include "mrc/engine/datagram_types.hpp"
 #include "mrc/engine/verbs_types.hpp"
 
 namespace mrc::inline v0_1 {

@@ -2,31 +2,265 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <boost/intrusive/list.hpp>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <span>
+#include <utility>
 
 #include "mrc/cc/congestion_control.hpp"
+#include "mrc/core/containers.hpp"
 #include "mrc/core/random.hpp"
 #include "mrc/core/types.hpp"
-#include "mrc/engine/completions.hpp"
-#include "mrc/engine/control_queue.hpp"
-#include "mrc/engine/copy_table.hpp"
 #include "mrc/engine/datagram_tables.hpp"
-#include "mrc/engine/deferred_stores.hpp"
 #include "mrc/engine/engine_stats.hpp"
-#include "mrc/engine/lookahead.hpp"
 #include "mrc/engine/memory.hpp"
 #include "mrc/engine/object_tables.hpp"
 #include "mrc/engine/options.hpp"
-#include "mrc/engine/part_assembly.hpp"
 #include "mrc/engine/peer.hpp"
 #include "mrc/engine/queue_pair.hpp"
-#include "mrc/engine/ready_queue.hpp"
-#include "mrc/engine/receive_pressure.hpp"
-#include "mrc/engine/send_pool.hpp"
-#include "mrc/engine/shared_receives.hpp"
-#include "mrc/engine/timers.hpp"
+#include "mrc/engine/queues.hpp"
 #include "mrc/reliability/send_window.hpp"
+#include "mrc/wire/burst.hpp"
+#include "mrc/wire/headers.hpp"
+#include "mrc/wire/opcode.hpp"
+#include "mrc/wire/transport.hpp"
 
 namespace mrc::inline v0_1::engine {
+
+/// Brings into the cache what is needed next, while something else is done. With thousands of queue
+/// pairs each finds its state in main memory: these waits one by one would take as long as the work
+/// (docs/performance_log.md). It reads state and changes none; what it expects wrongly costs time
+/// and nothing else.
+class Lookahead {
+ public:
+  /// Packets that are looked at together.
+  static constexpr std::size_t kBatch = 16;
+  /// So many queue pairs stay in the cache by themselves.
+  static constexpr std::uint32_t kFew = 32;
+
+  /// `objects` must outlive this object.
+  explicit Lookahead(ObjectTables& objects) noexcept : objects_(objects) {}
+
+  /// Are there so many queue pairs that it pays?
+  [[nodiscard]] bool pays() const noexcept { return objects_.qp_count() > kFew; }
+
+  /// These packets, at most kBatch, will be received: asks for the state of their queue pairs.
+  void announce(std::span<const wire::RxPacket> packets) noexcept {
+    count_ = 0;
+    Qpn last{};
+    for (const wire::RxPacket& packet : packets) {
+      if (packet.bytes.size() < sizeof(wire::Bth)) continue;
+      const auto& bth = wire::view_as<wire::Bth>(packet.bytes);
+      if (count_ > 0 && bth.dqp() == last) continue;
+      last = bth.dqp();
+      const QueuePairState* const qp = objects_.candidate(last);
+      if (qp == nullptr) continue;
+      const bool data = wire::is_data(bth.opcode());
+      data ? qp->prefetch_responder() : qp->prefetch_requester();
+      coming_[count_++] = {qp, data};
+    }
+  }
+  /// The packets announced are received now: asks for what an acknowledgement finds through that
+  /// state, in two steps, the second of which reads what the first has asked for.
+  void deepen() const noexcept {
+    const std::span<const Coming> coming(coming_.data(), count_);
+    for (const auto& [qp, data] : coming)
+      if (!data) prefetch_index(*qp, qp->tx.window.unacked(), qp->tx.queue.acknowledged());
+    for (const auto& [qp, data] : coming)
+      if (!data) prefetch_records(*qp, qp->tx.window.unacked(), qp->tx.queue.acknowledged());
+  }
+
+  /// The first queue pair that is ready at `peer` is served now, and then those behind it: asks for
+  /// each of the next three what the call before has brought within reach.
+  void before_service(const Peer& peer) const noexcept {
+    auto next = peer.ready.begin();
+    const auto end = peer.ready.end();
+    if (++next == end) return;
+    prefetch_records(*next, next->tx.window.next(), next->tx.queue.sending());
+    if (++next == end) return;
+    prefetch_index(*next, next->tx.window.next(), next->tx.queue.sending());
+    if (++next != end) next->prefetch_requester();
+  }
+
+ private:
+  /// A queue pair, and whether its responder half is needed.
+  struct Coming {
+    const QueuePairState* qp;
+    bool data;
+  };
+
+  static void prefetch_index(const QueuePairState& qp, Psn psn, std::uint32_t request) noexcept {
+    qp.tx.window.prefetch_index(psn);
+    qp.tx.queue.prefetch_index(request);
+  }
+  static void prefetch_records(const QueuePairState& qp, Psn psn, std::uint32_t request) noexcept {
+    qp.tx.window.prefetch_record(psn);
+    qp.tx.queue.prefetch_entry(request);
+  }
+
+  ObjectTables& objects_;
+  std::array<Coming, kBatch> coming_{};
+  std::size_t count_ = 0;
+};
+
+/// The queue pairs with packets to send, in service order: peers round robin (`peers` here), and
+/// for each peer its queue pairs round robin (Peer::ready).
+///
+/// A blocked peer (congestion window, no plane) leaves the queue, its queue pairs stay in
+/// Peer::ready; wake() puts the peer back. A queue pair that finds the pool of packet records empty
+/// goes to Peer::starved until wake_starved().
+///
+/// Inputs: update() and wake() from every part that makes sending possible. Output: Scheduler takes
+/// peers out. Calls no other part.
+class ReadyQueue {
+ public:
+  /// `objects` must outlive this object.
+  explicit ReadyQueue(ObjectTables& objects) : objects_(objects) {}
+
+  /// Adds a queue pair if it has a packet that its own windows admit (mrc-1.0 §2.4, §2.8), and
+  /// wakes its peer. Harmless in any state.
+  void update(QueuePairState& qp) noexcept;
+  /// Removes a queue pair.
+  static void remove(QueuePairState& qp) noexcept {
+    qp.ready_hook.unlink();
+    qp.starved = false;
+  }
+
+  /// Something that may have blocked this peer has changed.
+  void wake(Peer& peer) noexcept {
+    if (!peer.ready.empty() && !peer.hook.is_linked()) peers_.push_back(peer);
+  }
+  /// Something that may have blocked all peers has changed: a port, or the record pool.
+  void wake_all() noexcept;
+  /// Packet records may have become free.
+  void wake_starved() noexcept {
+    if (starved_) wake_all();
+  }
+  /// The record pool is empty: the queue pair can't send until records become free.
+  void note_starved(QueuePairState& qp) noexcept { starved_ = qp.starved = true; }
+
+  /// Window exemption: lets the queue pair send one packet although congestion window and planes
+  /// are full, and serves it before the queue pairs that wait for the window.
+  static void exempt(QueuePairState& qp) noexcept;
+  /// The same for the peer's waiting queue pairs with nothing in flight, at most once per `timeout`
+  /// of silence. Called when a queue pair that uses the window times out: those that wait for the
+  /// window then detect a dead peer at the same time, and not one after the other.
+  void exempt_waiting(Time now, Peer& peer, Duration timeout) noexcept;
+
+  /// True if no peer is to be served.
+  [[nodiscard]] bool empty() const noexcept { return peers_.empty(); }
+  /// Number of peers to be served; counts them.
+  [[nodiscard]] std::size_t size() const noexcept { return peers_.size(); }
+  /// Takes the first peer out; needs !empty().
+  [[nodiscard]] Peer& pop() noexcept {
+    Peer& peer = peers_.front();
+    peers_.pop_front();
+    return peer;
+  }
+  /// Returns a peer that was taken out, first in line.
+  void push_front(Peer& peer) noexcept { peers_.push_front(peer); }
+  /// Returns a peer that was taken out, last in line.
+  void push_back(Peer& peer) noexcept { peers_.push_back(peer); }
+
+ private:
+  using PeerList =
+      intrusive::list<Peer, intrusive::member_hook<Peer, decltype(Peer::hook), &Peer::hook>,
+                      intrusive::constant_time_size<false>>;
+
+  ObjectTables& objects_;
+  PeerList peers_;
+  bool starved_ = false;  // some Peer::starved may be non-empty; see wake_starved()
+};
+
+/// The last time that nobody drove the engine although it had something to do: its thread was not
+/// scheduled. Packets that were sent just before may have left at the end of it, and answers have
+/// waited: it counts neither for the age of a packet nor for a timeout. An earlier stall does, so
+/// an engine that is always driven late finds losses, too, if later.
+struct Stall {
+  /// Missing a deadline by more than this is a stall.
+  static constexpr Duration kLeast = std::chrono::microseconds(500);
+
+  Time end = Time{Duration::min() / 2};  ///< when the engine was driven again
+  Duration length{};                     ///< since it was driven before
+};
+
+/// When queue pairs and peers have to act. Each has one timer, set to the earliest of its
+/// deadlines:
+///
+/// * a queue pair: retransmission timeout (mrc-1.0 §2.10), loss review, reliability probe (§5), end
+///   of a pause (§2.9). LossRecovery::on_timer() acts on them; and a Transport ACK that has waited
+///   long enough: Responder::on_timer();
+/// * a peer: EV probes, reverse path probes, port status (§5). EndpointService::on_timer().
+///
+/// Input: their state. It changes nothing but the timers. One thread.
+class Timers {
+ public:
+  /// `start`: no later than the first `now`.
+  explicit Timers(Time start) : wheel_(start) {}
+
+  /// When to call expire(): no later than the earliest timer; kNever if none is set.
+  [[nodiscard]] Time next_deadline() const noexcept { return wheel_.next_deadline(); }
+  /// Nobody drove the engine from `before` to `now`: a stall if a deadline was missed.
+  void note_gap(Time before, Time now) noexcept {
+    if (next_deadline() < now - Stall::kLeast) stall_ = {now, now - before};
+  }
+  /// The last stall.
+  [[nodiscard]] const Stall& stall() const noexcept { return stall_; }
+  /// Calls fn(EngineTimer&) for each timer that is due.
+  template <class F>
+  void expire(Time now, F&& fn) noexcept {
+    wheel_.expire(now, [&](TimerNode& node) { fn(static_cast<EngineTimer&>(node)); });
+  }
+  /// Stops a timer; no effect if it is not set.
+  void cancel(EngineTimer& timer) noexcept { wheel_.cancel(timer); }
+
+  /// Sets the timer of a queue pair to its earliest deadline, or cancels it if there is none.
+  void arm(QueuePairState& qp, Time now) noexcept;
+  /// The same for a peer. Peers without queue pairs have no timer.
+  void arm(Peer& peer) noexcept;
+  /// A data packet was sent to the peer or received from it: no probe waits for its turn any more.
+  void note_data(Peer& peer, Time now) noexcept {
+    peer.data_at = now;
+    release_probe(peer);
+  }
+  /// A probe need not wait for its turn any more: the peer is not idle.
+  void release_probe(Peer& peer) noexcept {
+    if (peer.held_probe == kNever) [[likely]]
+      return;
+    peer.held_probe = kNever;
+    arm(peer);
+  }
+
+  /// Does the queue pair wait for its peer, so that the retransmission timer runs? Packets or a
+  /// Transport ACK are outstanding, or no path is usable. Waiting for the congestion window does
+  /// not count: other queue pairs may be using it.
+  [[nodiscard]] static bool awaits_peer(const QueuePairState& qp) noexcept;
+  /// Is a Transport ACK outstanding, or the response to a READ or an atomic?
+  [[nodiscard]] static bool awaits_answer(const QueuePairState& qp) noexcept {
+    return qp.waiting() > 0 || (qp.rc && qp.rc_state->reads.count() > 0);
+  }
+  /// Upper bound of a round trip: base RTT plus target queueing delay, or the measured bound if
+  /// that is larger.
+  [[nodiscard]] static Duration round_trip(const QueuePairState& qp) noexcept;
+  /// Age at which a packet is lost when a probe sent after it has been answered.
+  [[nodiscard]] static Duration probed_age(const QueuePairState& qp) noexcept;
+  /// Least wait of the retransmission timer ([O-20]).
+  [[nodiscard]] static Duration timeout_floor(const QueuePairState& qp) noexcept;
+  /// When the retransmission timer expires, if it runs (mrc-1.0 §2.10).
+  [[nodiscard]] Time retransmission_deadline(const QueuePairState& qp) const noexcept;
+  /// When to send a reliability probe, or to repeat a packet in its place (LossRecovery::ask()): a
+  /// usual round trip after the last packet, and another one after the first probe; then the time
+  /// doubles. kNever if nothing is outstanding or the number of probes is used up ([O-6]).
+  [[nodiscard]] static Time probe_deadline(const QueuePairState& qp) noexcept;
+
+ private:
+  TimingWheel wheel_;
+  Stall stall_;
+};
 
 /// What the parts of an engine share. Each member is complete in itself and calls none of the
 /// parts, so a part depends on the context and on the few other parts that its constructor names:
@@ -207,5 +441,84 @@ struct Context {
   std::uint64_t path_events = 0;    ///< that path sets have made and nobody has taken yet
   Time latest;                      ///< see forward()
 };
+
+/// What keeps a queue pair from making progress, as far as its own side can tell.
+
+/// What a queue pair waits for, the most lasting cause first where there are several.
+enum class WaitsFor : std::uint8_t {
+  nothing,         ///< no request is unfinished, or it is not in RTS
+  peer_device,     ///< the peer's device is being looked for
+  path,            ///< no path to the peer can carry data
+  receive,         ///< the peer has no receive posted for the next message
+  peer_resources,  ///< the peer has said that it has no room (mrc-1.0 §2.9), or refused for now
+  answer,  ///< nothing more may be in flight until the peer answers, or it owes an answer for
+           ///< longer than the retransmission timeout
+  window,  ///< the congestion window, which queue pairs to the same peer share, is full
+  receive_buffer,  ///< as much is in flight in each plane as the peer's receive buffer takes
+  port,            ///< its turn, or a port with room
+};
+
+/// In one word, as mrc_ctl shows it.
+[[nodiscard]] constexpr const char* to_string(WaitsFor w) noexcept {
+  switch (w) {
+    case WaitsFor::nothing:
+      return "nothing";
+    case WaitsFor::peer_device:
+      return "peer-device";
+    case WaitsFor::path:
+      return "path";
+    case WaitsFor::receive:
+      return "receive";
+    case WaitsFor::peer_resources:
+      return "peer-resources";
+    case WaitsFor::answer:
+      return "answer";
+    case WaitsFor::window:
+      return "window";
+    case WaitsFor::receive_buffer:
+      return "receive-buffer";
+    case WaitsFor::port:
+      return "port";
+  }
+  return "unknown";
+}
+
+/// Whether something of the queue pair is unanswered. Under the lock of the engine, as the others.
+[[nodiscard]] inline bool has_in_flight(const QueuePairState& qp) noexcept {
+  return !qp.tx.window.empty() || Timers::awaits_answer(qp);
+}
+
+/// How long its peer has owed an answer, to this queue pair or to another one: since the first data
+/// packet after its newest answer, however often it was sent again; since that answer, if no packet
+/// was sent after it and some are unanswered. 0: it owes none.
+[[nodiscard]] inline Duration silence(const QueuePairState& qp, Time now) noexcept {
+  if (qp.peer == nullptr) return Duration(0);
+  const Peer& peer = *qp.peer;
+  if (peer.asked > peer.answered) return std::max(Duration(0), now - peer.asked);
+  return has_in_flight(qp) ? std::max(Duration(0), now - peer.answered) : Duration(0);
+}
+
+/// What keeps it from making progress.
+[[nodiscard]] inline WaitsFor waits_for(const QueuePairState& qp, Time now) noexcept {
+  const RequesterState& tx = qp.tx;
+  const bool in_flight = has_in_flight(qp);
+  if (!qp.active || (!in_flight && !qp.backlog())) return WaitsFor::nothing;
+  if (qp.peer == nullptr) return WaitsFor::peer_device;
+  const Peer& peer = *qp.peer;
+  if (peer.paths.active_count() == 0) return WaitsFor::path;
+  if (qp.waits_for_receiver()) return WaitsFor::receive;
+  if (tx.paused_until > now) return WaitsFor::peer_resources;
+  if (tx.window.lost() == 0) {
+    const auto begun = static_cast<std::uint32_t>(tx.window.next() - tx.window.unacked());
+    const bool may_start = tx.next_packet != 0 || (qp.rc && qp.rc_state->responses.backlog()) ||
+                           (tx.queue.backlog() && qp.may_start(tx.queue.at(tx.queue.sending())));
+    if (!may_start || begun >= tx.range) return WaitsFor::answer;
+  }
+  // A window that a silent peer has filled opens when it answers, or when timers expire.
+  if (silence(qp, now) > tx.retries.timeout(Timers::timeout_floor(qp))) return WaitsFor::answer;
+  if (!tx.window_exempt && !peer.congestion.can_send(qp.mtu)) return WaitsFor::window;
+  if ((peer.paths.usable_planes() & ~peer.full) == 0) return WaitsFor::receive_buffer;
+  return WaitsFor::port;
+}
 
 }  // namespace mrc::inline v0_1::engine

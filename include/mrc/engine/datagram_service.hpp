@@ -8,7 +8,6 @@
 #include "mrc/core/error.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/context.hpp"
-#include "mrc/engine/datagram_qp.hpp"
 #include "mrc/engine/datagram_tables.hpp"
 #include "mrc/engine/teardown.hpp"
 #include "mrc/wire/burst.hpp"

@@ -2,10 +2,15 @@
 // DatagramService: datagrams out.
 #pragma once
 
+#include "mrc/engine/datagram_service.hpp"
+
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
-#include "mrc/engine/datagram_service.hpp"
+#include "mrc/engine/engine.hpp"
+#include "mrc/engine/engine.inl"
+#include "mrc/wire/ip.hpp"
 #include "mrc/wire/transport.hpp"
 
 namespace mrc::inline v0_1::engine {
@@ -225,6 +230,248 @@ void DatagramService::settle() noexcept {
     ctx_.retire(qp);
   }
   teardown_.fail_overrun_queues();
+}
+
+namespace detail {
+
+/// Writes consecutive bytes to the places of a scatter list.
+class Scatter {
+ public:
+  explicit Scatter(std::span<const ReceiveSge> sges) noexcept : sges_(sges) {}
+  /// The list must have room.
+  void put(Bytes bytes) noexcept {
+    while (!bytes.empty()) {
+      const ReceiveSge& sge = sges_.front();
+      const std::size_t n = std::min<std::size_t>(bytes.size(), sge.length - used_);
+      if (n > 0) std::memcpy(sge.address + used_, bytes.data(), n);
+      bytes = bytes.subspan(n);
+      used_ += static_cast<std::uint32_t>(n);
+      if (used_ < sge.length) continue;
+      sges_ = sges_.subspan(1);
+      used_ = 0;
+    }
+  }
+
+ private:
+  std::span<const ReceiveSge> sges_;
+  std::uint32_t used_ = 0;  ///< bytes of the first of them
+};
+
+[[nodiscard]] inline std::uint64_t room_in(std::span<const ReceiveSge> sges) noexcept {
+  std::uint64_t room = 0;
+  for (const ReceiveSge& sge : sges) room += sge.length;
+  return room;
+}
+
+/// P_Keys match by their low 15 bits.
+[[nodiscard]] constexpr bool default_partition(std::uint16_t p_key) noexcept {
+  return ((p_key ^ wire::kDefaultPKey) & 0x7FFF) == 0;
+}
+
+}  // namespace detail
+
+Errc DatagramService::post_receive(DatagramState& qp, const ReceiveRequest& request) noexcept {
+  const bool flushes = qp.state == QpState::err && qp.init.as_verbs;
+  if ((qp.state == QpState::reset || qp.state == QpState::err) && !flushes)
+    return Errc::invalid_state;
+  if (qp.init.srq) return Errc::unsupported;  // its receives are posted there
+  if (flushes) return teardown_.flush_posted(qp.qpn, qp.receives, qp.init.receive_cq, request);
+  return ctx_.post_receive(qp.receives, qp.init.pd, request);
+}
+
+void DatagramService::on_datagram(const wire::RxPacket& packet) noexcept {
+  const wire::DatagramView in = wire::view_datagram(packet.bytes);
+  DropStats& drops = ctx_.stats.drops;
+  if (!detail::default_partition(in.bth->p_key()) || in.payload.size() > wire::kMaxDatagram) {
+    ++drops.malformed;
+    return;
+  }
+  DatagramState* qp = ctx_.datagrams.qp(in.bth->dqp());
+  if (qp == nullptr) {
+    ++drops.unknown_qp;
+    return;
+  }
+  if (qp->state != QpState::rtr && qp->state != QpState::rts) {
+    ++drops.wrong_state;
+    return;
+  }
+  if (in.deth->q_key != qp->q_key) {
+    ++drops.bad_qkey;
+    ++qp->stats.bad_qkey;
+    return;
+  }
+  SharedReceiveQueue* const srq = qp->init.srq ? ctx_.objects.srq(*qp->init.srq) : nullptr;
+  ReceiveQueue& receives = srq != nullptr ? srq->receives : qp->receives;
+  if (receives.empty()) {
+    ++drops.no_receive;
+    ++qp->stats.no_receive;
+    return;
+  }
+  const auto length = static_cast<std::uint32_t>(in.payload.size());
+  Completion c;
+  c.wr_id = receives.front();
+  c.qpn = qp->qpn;
+  c.opcode = WcOpcode::recv;
+  const auto complete = [&] {
+    ctx_.complete_receive(*qp, receives, c);
+    if (srq != nullptr) ctx_.note_taken(*srq);
+  };
+  const std::span<const ReceiveSge> sges = receives.front_sges();
+  const auto withdrawn = [this](const ReceiveSge& sge) {
+    return ctx_.memory.find(sge.lkey) == nullptr;
+  };
+  if (srq != nullptr && std::any_of(sges.begin(), sges.end(), withdrawn)) {  // by force
+    c.status = WcStatus::wr_flush_err;
+    complete();
+    return teardown_.fail(*qp, QpErrorCause::memory_withdrawn);
+  }
+  if (detail::room_in(sges) < kGrhBytes + length) {
+    c.status = WcStatus::loc_len_err;
+    complete();
+    return teardown_.fail(*qp, QpErrorCause::receive_too_short);
+  }
+  const wire::Origin nowhere;
+  detail::Scatter out(sges);
+  out.put(wire::make_grh(packet.origin != nullptr ? *packet.origin : nowhere, packet.udp_length));
+  out.put(in.payload);
+  c.byte_len = kGrhBytes + length;
+  c.has_grh = packet.origin != nullptr;
+  c.source_qpn = Qpn{in.deth->source_qp.value()};
+  c.solicited = in.bth->solicited_event();
+  c.has_immediate = in.imm != nullptr;
+  if (in.imm != nullptr) c.immediate = in.imm->immediate;
+  ++qp->stats.rx_packets;
+  qp->stats.rx_bytes += length;
+  ++ctx_.stats.rx_datagrams;
+  ctx_.stats.rx_ecn += packet.ecn == Ecn::ce;
+  complete();
+}
+
+namespace detail {
+
+[[nodiscard]] inline bool in_range(const DatagramInit& init) noexcept {
+  return !out_of_range(init.capacity) && init.mtu >= 256 && init.mtu <= wire::kMaxDatagram &&
+         std::has_single_bit(init.mtu);
+}
+
+/// Is that a step of a queue pair's life? A step to the present state changes the Q_Key only.
+[[nodiscard]] constexpr bool allowed(QpState from, QpState to) noexcept {
+  switch (to) {
+    case QpState::reset:
+      return true;
+    case QpState::err:
+      return from != QpState::reset;
+    case QpState::init:
+      return from == QpState::reset || from == QpState::init;
+    case QpState::rtr:
+      return from == QpState::init || from == QpState::rtr;
+    case QpState::rts:
+      return from == QpState::rtr || from == QpState::rts;
+  }
+  return false;
+}
+
+}  // namespace detail
+
+Result<Qpn> Engine::create_datagram_qp(const DatagramInit& asked) {
+  if (!detail::in_range(asked)) return Errc::invalid_argument;
+  DatagramInit init = asked;
+  SharedReceiveQueue* srq = init.srq ? ctx_.objects.srq(*init.srq) : nullptr;
+  if (init.srq) {
+    if (srq == nullptr) return Errc::not_found;
+    init.capacity.receive = init.capacity.receive_sges = 0;
+  }
+  const EngineOptions& o = ctx_.options;
+  if (o.holding_planes != 0 && init.capacity.send_sges > o.held_copies)
+    return Errc::invalid_argument;  // one packet could not be held
+  CompletionRing* send_cq = ctx_.completions.find(init.send_cq);
+  CompletionRing* receive_cq = ctx_.completions.find(init.receive_cq);
+  if (!ctx_.objects.has_pd(init.pd) || send_cq == nullptr || receive_cq == nullptr)
+    return Errc::not_found;
+  const Result<Qpn> qpn = ctx_.datagrams.add_qp(init);
+  if (!qpn) return qpn;
+  if (srq != nullptr) ++srq->users;
+  ++send_cq->users;
+  ++receive_cq->users;
+  if (init.as_verbs) send_cq->keeps = receive_cq->keeps = true;
+  return qpn;
+}
+
+Errc Engine::destroy_datagram_qp(Qpn qpn) noexcept {
+  DatagramState* qp = ctx_.datagrams.qp(qpn);
+  if (qp == nullptr) return Errc::not_found;
+  teardown_.clear(*qp);
+  ctx_.completions.forget(qpn);
+  --ctx_.completions.find(qp->init.send_cq)->users;
+  --ctx_.completions.find(qp->init.receive_cq)->users;
+  if (qp->init.srq) --ctx_.objects.srq(*qp->init.srq)->users;
+  ctx_.datagrams.remove_qp(qpn);
+  return Errc::ok;
+}
+
+Errc Engine::modify_datagram_qp(Qpn qpn, const DatagramChange& change) noexcept {
+  DatagramState* qp = ctx_.datagrams.qp(qpn);
+  if (qp == nullptr) return Errc::not_found;
+  if (!detail::allowed(qp->state, change.state)) return Errc::invalid_state;
+  const bool live = change.state != QpState::reset && change.state != QpState::err;
+  const bool starts = change.state == QpState::rts && qp->state == QpState::rtr;
+  if ((change.q_key && !live) || (change.send_psn && !starts)) return Errc::invalid_argument;
+  if (change.state == QpState::err) {
+    teardown_.fail(*qp, QpErrorCause::requested);
+    teardown_.fail_overrun_queues();
+    return Errc::ok;
+  }
+  if (change.state == QpState::reset) {
+    teardown_.clear(*qp);
+    qp->cause = QpErrorCause::none;
+    qp->q_key = 0;
+  }
+  if (change.q_key) qp->q_key = *change.q_key;
+  if (starts) {
+    const Psn first =
+        change.send_psn.value_or(Psn{static_cast<std::uint32_t>(ctx_.secrets.next())});
+    // `first` is that of the next entry.
+    qp->first_psn = first - static_cast<std::int32_t>(qp->queue.posted() & 0xFFFFFF);
+  }
+  qp->state = change.state;
+  return Errc::ok;
+}
+
+Result<DestinationId> Engine::add_destination(const DestinationSpec& spec) {
+  const auto unknown = [](const path::PathSpec& path) { return path.plane >= kMaxPlanes; };
+  if (spec.paths.empty() || std::any_of(spec.paths.begin(), spec.paths.end(), unknown))
+    return Errc::invalid_argument;
+  return ctx_.datagrams.add_destination(spec);
+}
+
+Errc Engine::remove_destination(DestinationId id) noexcept {
+  return ctx_.datagrams.remove_destination(id);
+}
+
+Errc Engine::post_datagram(Qpn qpn, const DatagramRequest& request, DestinationId to) noexcept {
+  DatagramState* qp = ctx_.datagrams.qp(qpn);
+  return qp == nullptr ? Errc::not_found : datagrams_.post(*qp, request, to);
+}
+
+Errc Engine::post_datagram_receive(Qpn qpn, const ReceiveRequest& request) noexcept {
+  DatagramState* qp = ctx_.datagrams.qp(qpn);
+  return qp == nullptr ? Errc::not_found : datagrams_.post_receive(*qp, request);
+}
+
+const DatagramState* Engine::find_datagram_qp(Qpn qpn) const noexcept {
+  return ctx_.datagrams.qp(qpn);
+}
+
+/// Memory is deregistered by force: datagram queue pairs whose requests use it fail.
+void Engine::withdraw_from_datagrams(std::uint32_t key) noexcept {
+  ctx_.datagrams.for_each_qp([&](DatagramState& qp) {
+    bool uses = false;
+    for (std::uint32_t p = qp.queue.retired(); p != qp.queue.posted(); ++p)
+      for (const LocalSge& sge : qp.queue.sges(p).first(qp.queue.at(p).sges))
+        uses = uses || sge.lkey == key;
+    qp.receives.for_each_sge([&](const ReceiveSge& sge) { uses = uses || sge.lkey == key; });
+    if (uses) teardown_.fail(qp, QpErrorCause::memory_withdrawn);
+  });
 }
 
 }  // namespace mrc::inline v0_1::engine

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "mrc/engine/loss_recovery.hpp"
-#include "mrc/engine/message_layout.hpp"
+#include "mrc/engine/scheduler.hpp"
 #include "mrc/reliability/retry.hpp"
 #include "mrc/wire/transport.hpp"
 

@@ -3,13 +3,19 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include "mrc/core/error.hpp"
 #include "mrc/core/random.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/verbs_types.hpp"
+#include "mrc/wire/burst.hpp"
 
 namespace mrc::inline v0_1::engine {
 
@@ -166,6 +172,356 @@ class MemoryTable {
   unsigned index_bits_;  ///< of a key; the other bits are random
   std::vector<MemoryEntry> entries_;
   std::vector<std::uint32_t> free_;
+};
+
+}  // namespace mrc::inline v0_1::engine
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+#include "mrc/core/system.hpp"
+#include "mrc/core/types.hpp"
+
+/// Copies of payload into the application's memory.
+namespace mrc::inline v0_1::engine {
+
+/// Largest word, in bytes, of a store that a program may poll. The thread sanitizer matches atomic
+/// stores and loads by address, and which word the program polls is unknown here: with it, each
+/// byte is stored by itself.
+#if defined(MRC_THREAD_SANITIZER)
+inline constexpr std::size_t kPolledWord = 1;
+#else
+inline constexpr std::size_t kPolledWord = 8;
+#endif
+
+/// Stores bytes that a program may poll, in aligned words of up to `kWord` bytes. Each store is a
+/// release: a thread that sees one of the bytes through an acquire load also sees everything
+/// written before.
+template <std::size_t kWord = kPolledWord>
+inline void store_released(std::uint8_t* to, const std::uint8_t* from, std::size_t n) noexcept {
+  const auto store = [&]<class Word>(Word* at) {
+    Word word;
+    std::memcpy(&word, from, sizeof word);
+    __atomic_store_n(at, word, __ATOMIC_RELEASE);
+    to += sizeof word;
+    from += sizeof word;
+    n -= sizeof word;
+  };
+  const auto fits = [&](std::size_t word) {
+    return word <= kWord && n >= word && reinterpret_cast<std::uintptr_t>(to) % word == 0;
+  };
+  while (n > 0) {  // NOLINT(bugprone-infinite-loop): store() lowers n
+    if (fits(8))
+      store(reinterpret_cast<std::uint64_t*>(to));
+    else if (fits(4))
+      store(reinterpret_cast<std::uint32_t*>(to));
+    else if (fits(2))
+      store(reinterpret_cast<std::uint16_t*>(to));
+    else
+      store(to);
+  }
+}
+
+/// Copies in ascending order, the last bytes as release stores: a program that polls the last byte,
+/// or an aligned word that ends with it, then finds all others in place. memcpy() guarantees no
+/// order and often writes the end first.
+inline void copy_ascending(std::uint8_t* to, const std::uint8_t* from, std::size_t n) noexcept {
+#if defined(__SSE2__)
+  for (; n > 64; n -= 64, to += 64, from += 64) {
+    const auto* s = reinterpret_cast<const __m128i*>(from);
+    const __m128i a = _mm_loadu_si128(s), b = _mm_loadu_si128(s + 1);
+    const __m128i c = _mm_loadu_si128(s + 2), d = _mm_loadu_si128(s + 3);
+    auto* t = reinterpret_cast<__m128i*>(to);
+    _mm_storeu_si128(t, a);
+    _mm_storeu_si128(t + 1, b);
+    _mm_storeu_si128(t + 2, c);
+    _mm_storeu_si128(t + 3, d);
+    asm volatile("" ::: "memory");  // keeps the compiler from turning the loop into memcpy()
+  }
+#endif
+  for (; n > 8; n -= 8, to += 8, from += 8) {
+    std::uint64_t word;
+    std::memcpy(&word, from, 8);
+    std::memcpy(to, &word, 8);
+    asm volatile("" ::: "memory");
+  }
+  store_released(to, from, n);
+}
+
+#if defined(__SSE2__) && !defined(MRC_THREAD_SANITIZER)
+/// True if a store of 16 aligned bytes appears as a whole. Intel and AMD promise it for CPUs with
+/// AVX (Intel SDM volume 3A, 9.1.1 "Guaranteed Atomic Operations").
+[[nodiscard]] inline bool stores_16_whole() noexcept {
+#if defined(__AVX__)
+  return true;
+#else
+  return __builtin_cpu_supports("avx") != 0;
+#endif
+}
+
+/// Stores 16 bytes to an aligned address, after the stores before in the program: x86 keeps the
+/// order of a CPU's stores (no string instructions and no non-temporal stores among them), so that
+/// only the compiler must not change it.
+inline void store_16(std::uint8_t* to, __m128i bytes) noexcept {
+  _mm_store_si128(reinterpret_cast<__m128i*>(to), bytes);
+  asm volatile("" ::: "memory");
+}
+#endif
+
+/// Copies as Access::line_ordering promises: in ascending order, in aligned words of 8 bytes that
+/// appear whole, each after all before it. The order is that of all bytes, not only of each line:
+/// on x86 that costs nothing more.
+inline void copy_lines(std::uint8_t* to, const std::uint8_t* from, std::size_t n) noexcept {
+#if defined(__SSE2__) && !defined(MRC_THREAD_SANITIZER)
+  if (n >= 32 && stores_16_whole()) [[likely]] {
+    const std::size_t head = (16 - reinterpret_cast<std::uintptr_t>(to) % 16) % 16;
+    if (head != 0) {
+      store_released<8>(to, from, head);
+      asm volatile("" ::: "memory");  // what follows stays behind it
+      to += head, from += head, n -= head;
+    }
+    for (; n >= 64; n -= 64, to += 64, from += 64) {
+      const auto* s = reinterpret_cast<const __m128i*>(from);
+      const __m128i a = _mm_loadu_si128(s), b = _mm_loadu_si128(s + 1);
+      const __m128i c = _mm_loadu_si128(s + 2), d = _mm_loadu_si128(s + 3);
+      store_16(to, a);
+      store_16(to + 16, b);
+      store_16(to + 32, c);
+      store_16(to + 48, d);
+    }
+    for (; n >= 16; n -= 16, to += 16, from += 16)
+      store_16(to, _mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+    if (n == 0) return;
+  }
+#endif
+  store_released<8>(to, from, n);
+}
+
+/// Copies payload into a memory region with these rights, in the order that they promise.
+inline void copy_payload(Access access, std::uint8_t* to, const std::uint8_t* from,
+                         std::size_t n) noexcept {
+  if (has(access, Access::relaxed_ordering))
+    std::memcpy(to, from, n);
+  else if (has(access, Access::line_ordering))
+    copy_lines(to, from, n);
+  else
+    copy_ascending(to, from, n);
+}
+
+/// The copies of payload that ports still read after they have taken a packet, each with what must
+/// wait for it: a posted request, whose completion gives the memory back to the application, and
+/// the memory regions, whose deregistration does. Fixed size; one thread.
+class CopyTable {
+ public:
+  /// A posted request, by its place in a send queue.
+  struct Request {
+    Qpn qpn{};                   ///< queue pair
+    std::uint32_t position = 0;  ///< SendQueue position
+    bool response = false;       ///< in the queue of responses
+  };
+  /// Most copies of a table: a request counts its copies in 16 bits.
+  static constexpr std::uint32_t kMaxCopies = 0xFFFF;
+
+  /// Room for `limit` copies of one memory region each, up to kMaxCopies.
+  explicit CopyTable(std::uint32_t limit) : entries_(limit) {
+    free_.reserve(limit);
+    for (std::uint32_t i = limit; i > 0; --i) free_.push_back(i - 1);
+  }
+
+  /// Memory regions that further copies can name.
+  [[nodiscard]] std::size_t room() const noexcept { return free_.size(); }
+  /// True if ports hold no copy.
+  [[nodiscard]] bool empty() const noexcept { return free_.size() == entries_.size(); }
+
+  /// A copy of payload from region `key`. Needs room() > 0. Without a request only the region
+  /// waits.
+  [[nodiscard]] wire::CopyId add(std::optional<Request> request, std::uint32_t key) noexcept {
+    const std::uint32_t i = take(key);
+    entries_[i].request = request;
+    entries_[i].first = true;
+    return wire::CopyId{i + 1};
+  }
+  /// The copy also has payload from region `key`. Needs room() > 0.
+  void add_region(wire::CopyId copy, std::uint32_t key) noexcept {
+    const std::uint32_t i = take(key);
+    Entry& head = entries_[index(copy)];
+    entries_[i].next = head.next;
+    head.next = i;
+  }
+
+  /// Removes a copy and calls region(key) for each of its regions; returns its request. Nothing
+  /// happens if there is no such copy.
+  template <class F>
+  std::optional<Request> remove(wire::CopyId copy, F&& region) noexcept {
+    const std::uint32_t head = index(copy);
+    if (head >= entries_.size() || !entries_[head].first) return std::nullopt;
+    const std::optional<Request> request = entries_[head].request;
+    for (std::uint32_t i = head; i != kEnd;) {
+      region(entries_[i].key);
+      const std::uint32_t next = entries_[i].next;
+      entries_[i] = {};
+      free_.push_back(i);
+      i = next;
+    }
+    return request;
+  }
+
+  /// The queue pair's requests are gone: its copies keep only their regions.
+  void forget_requests(Qpn qpn) noexcept {
+    if (empty()) return;
+    for (Entry& e : entries_)
+      if (e.request && e.request->qpn == qpn) e.request.reset();
+  }
+
+ private:
+  static constexpr std::uint32_t kEnd = ~std::uint32_t{0};
+  struct Entry {
+    std::optional<Request> request;
+    std::uint32_t key = 0;
+    std::uint32_t next = kEnd;  ///< further region of the same copy
+    bool first = false;         ///< a CopyId names it
+  };
+
+  [[nodiscard]] static std::uint32_t index(wire::CopyId copy) noexcept {
+    return static_cast<std::uint32_t>(copy) - 1;  // none: beyond any table
+  }
+  [[nodiscard]] std::uint32_t take(std::uint32_t key) noexcept {
+    const std::uint32_t i = free_.back();
+    free_.pop_back();
+    entries_[i].key = key;
+    return i;
+  }
+
+  std::vector<Entry> entries_;
+  std::vector<std::uint32_t> free_;
+};
+
+/// Stores that are deferred so that memory becomes visible in message order: the last bytes of a
+/// message that arrived before packets in front of it, in a memory region in that order
+/// (MemoryEntry::in_message_order()). They are written once those packets have arrived. One pool
+/// per engine, one list per queue pair, in PSN order. Fixed size; one thread.
+class DeferredStores {
+ public:
+  /// Index of a store in the pool.
+  using Index = std::uint32_t;
+  /// No store: the end of a list.
+  static constexpr Index kNone = ~Index{0};
+  /// Bytes deferred per message: the largest word that a program polls. At most as many stores, in
+  /// a scatter list of single bytes.
+  static constexpr std::uint32_t kBytes = 8;
+
+  /// A deferred store.
+  struct Store {
+    std::uint64_t address;       ///< destination, virtual address on this host
+    std::uint32_t key;           ///< of the memory region, which is looked up before the store
+    Psn psn;                     ///< packet that carried the bytes
+    Index next;                  ///< next store of the list, or kNone
+    std::uint8_t length;         ///< bytes, at most kBytes
+    std::uint8_t bytes[kBytes];  ///< data to store
+  };
+  /// A queue pair's deferred stores, in PSN order.
+  struct List {
+    Index head = kNone;  ///< lowest PSN; kNone if the list is empty
+    Index last = kNone;  ///< highest PSN; kNone if the list is empty
+  };
+
+  /// A pool of `capacity` stores.
+  explicit DeferredStores(std::size_t capacity) : stores_(capacity) {
+    free_.reserve(capacity);
+    for (std::size_t i = capacity; i > 0; --i) free_.push_back(static_cast<Index>(i - 1));
+  }
+
+  /// Number of free stores.
+  [[nodiscard]] std::size_t free() const noexcept { return free_.size(); }
+  /// Number of stores.
+  [[nodiscard]] std::size_t capacity() const noexcept { return stores_.size(); }
+  /// True if the pool has no free store.
+  [[nodiscard]] bool full() const noexcept { return free_.empty(); }
+
+  /// Keeps `length` <= kBytes bytes for `address` until release() reaches `psn`. Several of one PSN
+  /// are written in the order of these calls. Needs !full().
+  void defer(List& list, Psn psn, std::uint32_t key, std::uint64_t address,
+             const std::uint8_t* bytes, std::uint32_t length) noexcept {
+    const Index i = free_.back();
+    free_.pop_back();
+    Store& s = stores_[i];
+    s = {address, key, psn, kNone, static_cast<std::uint8_t>(length), {}};
+    std::memcpy(s.bytes, bytes, length);
+    if (list.head == kNone) {
+      list.head = list.last = i;
+    } else if (!psn.before(stores_[list.last].psn)) {
+      stores_[list.last].next = i;
+      list.last = i;
+    } else {
+      Index* link = &list.head;
+      while (!psn.before(stores_[*link].psn)) link = &stores_[*link].next;
+      s.next = *link;
+      *link = i;
+    }
+  }
+
+  /// Removes the stores of PSNs up to `cack` and calls write(store) for each, in PSN order.
+  template <class F>
+  void release(List& list, Psn cack, F&& write) noexcept {
+    while (list.head != kNone && !stores_[list.head].psn.after(cack)) {
+      const Store& s = stores_[list.head];
+      write(s);
+      free_.push_back(list.head);
+      list.head = s.next;
+    }
+    if (list.head == kNone) list.last = kNone;
+  }
+  /// Empties a list without writing.
+  void drop(List& list) noexcept {
+    for (Index i = list.head; i != kNone; i = stores_[i].next) free_.push_back(i);
+    list = {};
+  }
+
+ private:
+  std::vector<Store> stores_;
+  std::vector<Index> free_;
+};
+
+/// Puts data packets together that arrive in parts (wire/transport.hpp).
+///
+/// A packet has one place, given by its queue pair and PSN. Parts of two transmissions of a packet
+/// may be mixed: both have the same payload. The next packet that has the same place takes it from
+/// one that is not complete; then the rest of that one is lost, and it is sent again. Parts of an
+/// earlier connection, or so old that PSNs may have come round, are never mixed with new ones.
+///
+/// Allocates in the constructor only; memory that is never used is never touched. One thread.
+class PartAssembly {
+ public:
+  /// Room for `places` incomplete packets of up to `payload` bytes; with 0 no part is accepted.
+  PartAssembly(std::uint32_t places, std::uint32_t payload);
+
+  /// Adds a part that belongs to the connection: the caller has checked its tag, and wire::check().
+  /// Returns the whole packet if this was the last one that it lacked; its bytes are valid until
+  /// the next call. It is checked no further than the parts are. `malformed` is set if the part
+  /// fits no packet.
+  std::optional<wire::RxPacket> add(Time now, const wire::RxPacket& part, bool& malformed) noexcept;
+
+  /// Parts that arrive further apart do not belong together: within this time PSNs do not come
+  /// round, at any speed that sockets reach.
+  static constexpr Duration kLifetime = std::chrono::seconds(1);
+
+ private:
+  struct Place {
+    Time newest{};            ///< when the last part arrived
+    std::uint32_t check = 0;  ///< RxPacket::check: of one connection only
+    Qpn qpn{};
+    Psn psn;
+    std::uint32_t length = 0;  ///< payload of the packet, bytes; 0: free
+    std::uint32_t have = 0;    ///< a bit for each part
+    std::uint8_t opcode = 0;
+    bool congested = false;  ///< a part was marked CE
+  };
+
+  std::uint32_t payload_;  ///< most bytes
+  std::uint32_t stride_;   ///< bytes between the buffers of two places
+  std::vector<Place> places_;
+  std::unique_ptr<std::uint8_t[]> buffers_;
 };
 
 }  // namespace mrc::inline v0_1::engine

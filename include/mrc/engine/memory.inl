@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "mrc/core/types.hpp"
-#include "mrc/engine/part_assembly.hpp"
+#include "mrc/engine/memory.hpp"
 #include "mrc/wire/transport.hpp"
 
 namespace mrc::inline v0_1::engine {

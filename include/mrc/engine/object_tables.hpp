@@ -14,7 +14,7 @@
 #include "mrc/engine/options.hpp"
 #include "mrc/engine/peer.hpp"
 #include "mrc/engine/queue_pair.hpp"
-#include "mrc/engine/shared_receives.hpp"
+#include "mrc/engine/queues.hpp"
 #include "mrc/engine/verbs_types.hpp"
 
 namespace mrc::inline v0_1::engine {

@@ -7,16 +7,122 @@
 #include <cstdint>
 #include <memory>
 #include <new>
+#include <span>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "mrc/core/containers.hpp"
+#include "mrc/core/error.hpp"
 #include "mrc/core/types.hpp"
-#include "mrc/engine/polled_slots.hpp"
-#include "mrc/engine/send_pool.hpp"
 #include "mrc/engine/verbs_types.hpp"
+#include "mrc/path/path_set.hpp"
+#include "mrc/path/trials.hpp"
+#include "mrc/wire/burst.hpp"
 #include "mrc/wire/headers.hpp"
 
 namespace mrc::inline v0_1::engine {
+
+/// Which slots of a send queue are taken. By default those of requests that are not complete; if
+/// they are kept, as in verbs, those of all requests behind the newest whose completion was polled.
+/// Positions are those of the queue. One thread.
+class PolledSlots {
+ public:
+  /// `kept`: until they are polled.
+  explicit PolledSlots(bool kept) noexcept : kept_(kept) {}
+
+  /// Slots that are taken.
+  [[nodiscard]] std::uint32_t taken(std::uint32_t posted, std::uint32_t retired) const noexcept {
+    return posted - (kept_ ? freed_ : retired) + made_;
+  }
+  /// A completion that no request of the queue stands for takes a slot (Completion::made).
+  void make() noexcept { ++made_; }
+  /// A completion of the queue was polled. One that came before free_all() changes nothing.
+  void on_polled(const Completion& c, std::uint32_t retired) noexcept {
+    if (c.made) {
+      made_ -= made_ > 0;
+      return;
+    }
+    const auto count = static_cast<std::uint16_t>(c.position + 1u - freed_);
+    if (count <= retired - freed_) freed_ += count;
+  }
+  /// The queue is empty, and no completion of it will be polled.
+  void free_all(std::uint32_t posted) noexcept {
+    freed_ = posted;
+    made_ = 0;
+  }
+
+ private:
+  bool kept_;
+  std::uint32_t freed_ = 0;  ///< position of the oldest request whose slot is kept
+  std::uint32_t made_ = 0;   ///< completions without request that were not polled
+};
+
+/// Memory for the posted writes of an engine, given to send queues in chunks, so that an idle queue
+/// pair holds none. Each queue reserves its worst case with book() when it is created, and only
+/// that allocates: acquire() neither fails nor allocates. Free chunks are reused last in, first
+/// out, so chunks beyond the highest simultaneous use are never touched and cost address space
+/// only. One thread.
+class SendPool {
+ public:
+  /// Fits the largest entry (kMaxSendSges, kMaxInlineBytes), or 16 of default size. One cache line
+  /// more than 1024 bytes keeps chunks from mapping to the same cache sets.
+  static constexpr std::size_t kChunkBytes = 1088;
+  static constexpr std::size_t kAlignment = 64;  ///< of chunks: a cache line
+
+  SendPool() = default;
+  SendPool(const SendPool&) = delete;
+  SendPool& operator=(const SendPool&) = delete;
+
+  /// Reserves `chunks` more. Throws std::bad_alloc.
+  void book(std::size_t chunks) {
+    while (blocks_.size() * kBlockChunks < booked_ + chunks)
+      blocks_.push_back(std::make_unique_for_overwrite<Chunk[]>(kBlockChunks));
+    booked_ += chunks;
+  }
+  /// Gives up a reservation. Its chunks have been released.
+  void cancel(std::size_t chunks) noexcept { booked_ -= chunks; }
+
+  /// A chunk with undefined contents. The caller must hold fewer than it has reserved.
+  [[nodiscard]] std::byte* acquire() noexcept {
+    ++used_;
+    if (free_ != nullptr) {
+      std::byte* const chunk = reinterpret_cast<std::byte*>(free_);
+      free_ = free_->next;
+      return chunk;
+    }
+    const std::size_t i = touched_++;
+    return blocks_[i / kBlockChunks][i % kBlockChunks].bytes;
+  }
+  /// Returns a chunk from acquire(); its contents are lost.
+  void release(std::byte* chunk) noexcept {
+    --used_;
+    free_ = std::construct_at(reinterpret_cast<Free*>(chunk), free_);
+  }
+
+  /// Chunks reserved by all queues.
+  [[nodiscard]] std::size_t booked() const noexcept { return booked_; }
+  /// Chunks in use at present.
+  [[nodiscard]] std::size_t used() const noexcept { return used_; }
+  /// Most chunks ever in use at a time: the part of the pool that takes memory.
+  [[nodiscard]] std::size_t touched() const noexcept { return touched_; }
+
+ private:
+  static constexpr std::size_t kBlockChunks = 256;
+  struct alignas(kAlignment) Chunk {
+    std::byte bytes[kChunkBytes];
+  };
+  struct Free {
+    explicit Free(Free* n) noexcept : next(n) {}
+    Free* next;
+  };
+
+  std::vector<std::unique_ptr<Chunk[]>> blocks_;
+  Free* free_ = nullptr;
+  std::size_t booked_ = 0;
+  std::size_t used_ = 0;
+  std::size_t touched_ = 0;
+};
 
 /// What a message of a send queue is: the values of SendOpcode, and responses.
 enum class MessageKind : std::uint8_t {
@@ -243,6 +349,366 @@ class SendQueue {
   std::uint32_t done_ = 0;
   std::uint32_t retired_ = 0;
   PolledSlots slots_;
+};
+
+/// An SGE of a posted receive, checked when posted.
+struct ReceiveSge {
+  std::uint8_t* address;  ///< first byte
+  std::uint32_t length;   ///< bytes
+  std::uint32_t lkey;     ///< of the region that holds the SGE
+};
+
+/// A receive queue: posted receive requests in order, each with its scatter list. It knows no queue
+/// pair. Fixed size; one thread.
+class ReceiveQueue {
+ public:
+  /// Room for `capacity` requests of up to `sges` SGEs each.
+  ReceiveQueue(std::uint32_t capacity, std::uint32_t sges)
+      : ids_(capacity),
+        room_(sges),
+        counts_(sges > 0 ? capacity : 0),
+        sges_(std::size_t{capacity} * sges) {}
+
+  /// True if there are no requests.
+  [[nodiscard]] bool empty() const noexcept { return ids_.empty(); }
+  /// True if post() would fail.
+  [[nodiscard]] bool full() const noexcept { return ids_.size() + kept_ >= ids_.capacity(); }
+  /// Most requests.
+  [[nodiscard]] std::size_t capacity() const noexcept { return ids_.capacity(); }
+  /// Number of requests.
+  [[nodiscard]] std::size_t size() const noexcept { return ids_.size(); }
+  /// SGEs that a request can have.
+  [[nodiscard]] std::uint32_t sge_limit() const noexcept { return room_; }
+
+  /// Appends a request and returns the room for its SGEs, at most sge_limit(), for the caller to
+  /// fill; needs !full().
+  [[nodiscard]] std::span<ReceiveSge> post(std::uint64_t wr_id, std::size_t sges) noexcept {
+    const std::size_t i = ids_.size();
+    (void)ids_.push_back(wr_id);
+    if (room_ == 0) return {};
+    counts_[slot(i)] = static_cast<std::uint8_t>(sges);
+    return sges_of(i);
+  }
+  /// wr_id of the oldest request; needs !empty().
+  [[nodiscard]] std::uint64_t front() const noexcept { return ids_.front(); }
+  /// Scatter list of the oldest request; needs !empty().
+  [[nodiscard]] std::span<const ReceiveSge> front_sges() noexcept { return sges_of(0); }
+  /// Scatter list of the request behind the `ahead` oldest; needs ahead < size().
+  [[nodiscard]] std::span<const ReceiveSge> sges_at(std::size_t ahead) noexcept {
+    return sges_of(ahead);
+  }
+  /// Takes over the oldest request of another queue with no more SGEs per request; needs !full()
+  /// here and !empty() there.
+  void take_front(ReceiveQueue& from) noexcept {
+    const std::span<const ReceiveSge> theirs = from.front_sges();
+    const std::span<ReceiveSge> own = post(from.front(), theirs.size());
+    std::copy(theirs.begin(), theirs.end(), own.begin());
+    from.pop_front();
+  }
+  /// Removes the oldest request; needs !empty().
+  void pop_front() noexcept {
+    ids_.pop_front();
+    if (++first_ == ids_.capacity()) first_ = 0;
+  }
+
+  /// The slot of a request that is not in the queue any more is not free yet,
+  void keep_slot() noexcept { ++kept_; }
+  /// and now it is.
+  void free_slot() noexcept { kept_ -= kept_ > 0; }
+  /// No slot is kept any more.
+  void free_slots() noexcept { kept_ = 0; }
+
+  /// Calls fn(SGE) for each SGE of each request.
+  template <class F>
+  void for_each_sge(F&& fn) noexcept {
+    for (std::size_t i = 0; i < ids_.size(); ++i)
+      for (const ReceiveSge& sge : sges_of(i)) fn(sge);
+  }
+
+  /// Heap bytes of this queue.
+  [[nodiscard]] std::size_t memory() const noexcept {
+    return ids_.capacity() * sizeof(std::uint64_t) + counts_.capacity() +
+           sges_.capacity() * sizeof(ReceiveSge);
+  }
+
+ private:
+  static_assert(kMaxReceiveSges <= UINT8_MAX);
+
+  [[nodiscard]] std::size_t slot(std::size_t i) const noexcept {
+    return (first_ + i) % ids_.capacity();
+  }
+  [[nodiscard]] std::span<ReceiveSge> sges_of(std::size_t i) noexcept {
+    if (room_ == 0) return {};
+    return {sges_.data() + slot(i) * room_, counts_[slot(i)]};
+  }
+
+  Ring<std::uint64_t> ids_;
+  std::uint32_t room_;
+  std::size_t kept_ = 0;              ///< slots of requests that were taken out
+  std::size_t first_ = 0;             ///< slot of the oldest request
+  std::vector<std::uint8_t> counts_;  ///< by slot: SGEs
+  std::vector<ReceiveSge> sges_;      ///< by slot, room_ each
+};
+
+/// Receive requests that several queue pairs of one engine share. Each takes the oldest one when
+/// the first packet of a message that needs it, or a datagram, arrives. One thread.
+struct SharedReceiveQueue {
+  /// Room for `depth` requests of up to `sges` SGEs each.
+  SharedReceiveQueue(SrqId number, PdId domain, std::uint32_t depth, std::uint32_t sges)
+      : id(number), pd(domain), receives(depth, sges) {}
+
+  const SrqId id;           ///< its number
+  const PdId pd;            ///< protection domain of its memory
+  ReceiveQueue receives;    ///< posted, and not taken by a queue pair
+  std::uint32_t limit = 0;  ///< an event is raised when fewer are left; 0: none
+  std::uint32_t users = 0;  ///< queue pairs
+};
+
+/// A completion queue inside an engine. A completion that does not fit is never lost silently: the
+/// queue is overrun from then on and its queue pairs move to ERR. One thread.
+class CompletionRing {
+ public:
+  /// `depth`: number of completions that fit.
+  explicit CompletionRing(std::uint32_t depth) : ring_(depth) {}
+
+  /// False: no room; the queue is overrun from now on.
+  bool push(const Completion& c) noexcept {
+    if (ring_.push_back(c)) return true;
+    overrun_ = true;
+    return false;
+  }
+  /// Moves the oldest completions to `out`, as many as fit; returns how many.
+  std::size_t poll(std::span<Completion> out) noexcept {
+    const std::size_t n = std::min(out.size(), ring_.size());
+    for (std::size_t i = 0; i < n; ++i) {
+      out[i] = ring_.front();
+      ring_.pop_front();
+    }
+    return n;
+  }
+  /// Removes the completions of a queue pair; fn(Completion) is told of each.
+  template <class F>
+  void discard(Qpn qpn, F&& fn) noexcept {
+    for (std::size_t n = ring_.size(); n > 0; --n) {
+      const Completion c = ring_.front();
+      ring_.pop_front();
+      if (c.qpn == qpn)
+        fn(c);
+      else
+        (void)ring_.push_back(c);
+    }
+  }
+  /// Completions waiting to be polled.
+  [[nodiscard]] std::size_t size() const noexcept { return ring_.size(); }
+  /// True once a completion did not fit; polling does not reset it.
+  [[nodiscard]] bool overrun() const noexcept { return overrun_; }
+
+  std::uint32_t users = 0;  ///< queue pairs attached, counted once for send and once for receive
+  Arm armed = Arm::none;    ///< what raises an event, once
+  bool signalled = false;   ///< its completion event waits to be polled
+  bool solicited = false;   ///< a completion of that event is solicited or an error
+  bool failing = false;     ///< its overrun was reported; its queue pairs move to ERR
+  bool keeps = false;       ///< some of its queue pairs are as in verbs (QpInit::as_verbs)
+
+ private:
+  Ring<Completion> ring_;
+  bool overrun_ = false;
+};
+
+/// What an application waits for, beside completions themselves. Each event stays queued until it
+/// is polled.
+struct EngineEvent {
+  /// What happened.
+  enum class Kind : std::uint8_t {
+    completion,  ///< an armed completion queue got a completion
+    cq_overrun,  ///< a completion queue had no room for a completion
+    qp_error,    ///< a queue pair moved to ERR
+    srq_limit,   ///< fewer receives are left in a shared receive queue than its limit
+    last_wqe,    ///< a queue pair in ERR takes no more receives from its shared receive queue
+  };
+  Kind kind{};             ///< what happened
+  CqId cq{};               ///< completion, cq_overrun: the queue
+  Qpn qpn{};               ///< qp_error, last_wqe: the queue pair
+  SrqId srq{};             ///< srq_limit: the queue
+  bool solicited = false;  ///< completion: one at least was solicited, or an error
+};
+
+/// Removes every entry equal to `value` from a ring.
+template <class T>
+void remove_all(Ring<T>& ring, const T& value) noexcept {
+  for (std::size_t n = ring.size(); n > 0; --n) {
+    const T entry = ring.front();
+    ring.pop_front();
+    if (entry != value) ring.push_back(entry);
+  }
+}
+
+/// The completion queues of an engine and the events about them and about failed queue pairs.
+/// Inputs: complete(), report_error() from requester, responder and teardown. Outputs: poll(),
+/// poll_event(). Calls no other part.
+class Completions {
+ public:
+  /// Room for `max_queues` completion queues, and for one event of each kind of each of `max_qps`
+  /// queue pairs and `max_srqs` shared receive queues.
+  Completions(std::uint32_t max_queues, std::uint32_t max_qps, std::uint32_t max_srqs);
+
+  /// A new queue for `depth` completions. Errc::invalid_argument unless `depth` is 1 .. 4,194,304;
+  /// Errc::no_resources if there are as many queues as allowed.
+  Result<CqId> create(std::uint32_t depth);
+  /// Errc::in_use while a queue pair uses it.
+  Errc destroy(CqId id) noexcept;
+  /// Null when there is no such queue.
+  [[nodiscard]] CompletionRing* find(CqId id) noexcept {
+    const auto i = static_cast<std::uint32_t>(id);
+    return i < queues_.size() ? queues_[i].get() : nullptr;
+  }
+  /// The same, read-only.
+  [[nodiscard]] const CompletionRing* find(CqId id) const noexcept {
+    return const_cast<Completions*>(this)->find(id);
+  }
+
+  /// Appends a completion and raises the event of an armed queue. False: no room; the queue is
+  /// overrun, and take_overrun() says so.
+  bool complete(CqId id, const Completion& completion) noexcept;
+  /// Moves the oldest completions of a queue to `out`; returns how many, 0 if there is no such
+  /// queue.
+  std::size_t poll(CqId id, std::span<Completion> out) noexcept;
+  /// The next such completion of this queue raises an event, once. `solicited` does not change a
+  /// queue that is armed for all. Errc::not_found if there is no such queue.
+  Errc arm(CqId id, Arm what) noexcept;
+
+  /// Does an event wait to be polled?
+  [[nodiscard]] bool has_event() const noexcept {
+    return !signalled_.empty() || !overrun_.empty() || !failed_.empty() || !drained_.empty() ||
+           !limits_.empty();
+  }
+  /// Was a queue overrun since the last call?
+  [[nodiscard]] bool take_overrun() noexcept { return std::exchange(overrun_pending_, false); }
+
+  /// Queues a qp_error event; the caller makes sure that there is one at a time per queue pair.
+  bool report_error(Qpn qpn) noexcept { return failed_.push_back(qpn); }
+  /// Queues a last_wqe event; at most one per queue pair waits.
+  void report_last_wqe(Qpn qpn) noexcept {
+    remove_all(drained_, qpn);
+    (void)drained_.push_back(qpn);
+  }
+  /// Queues an srq_limit event; the caller makes sure that there is one at a time per queue.
+  void report_srq_limit(SrqId srq) noexcept { (void)limits_.push_back(srq); }
+  /// The number will be used again: removes its events.
+  void forget(Qpn qpn) noexcept {
+    remove_all(failed_, qpn);
+    remove_all(drained_, qpn);
+  }
+  /// The same.
+  void forget(SrqId srq) noexcept { remove_all(limits_, srq); }
+  /// The next event: completions first, then overruns, errors, and those of shared receive queues.
+  /// False if there is none.
+  bool poll_event(EngineEvent& event) noexcept;
+
+ private:
+  std::vector<std::unique_ptr<CompletionRing>> queues_;  // by CqId
+  std::uint32_t max_queues_;
+  Ring<CqId> signalled_;  // armed queues that got a completion
+  Ring<CqId> overrun_;
+  Ring<Qpn> failed_;
+  Ring<Qpn> drained_;   // in ERR, with a shared receive queue
+  Ring<SrqId> limits_;  // queues that have fewer receives than their limit
+  bool overrun_pending_ = false;
+};
+
+/// A control packet or probe that waits to be sent. Its header is written when it is sent, from the
+/// state at that time; the item has only what comes from the packet that triggered it.
+struct ControlItem {
+  /// The packet to be sent.
+  enum class Kind : std::uint8_t {
+    sack,             ///< SACK for the packet `psn`
+    probe_sack,       ///< SACK that answers the reliability probe `id`
+    nack,             ///< NACK `reason` for `psn`
+    ack,              ///< Transport ACK of the newest finished message
+    nak,              ///< Transport ACK with the NAK `syndrome` for `psn`
+    probe,            ///< reliability probe `id`
+    ev_probe,         ///< endpoint request: EV probe on `path`
+    port_status,      ///< endpoint request: port status
+    endpoint_answer,  ///< endpoint response to request `id`
+  };
+  Kind kind{};      ///< decides which of the other fields count
+  Plane plane = 0;  ///< in which the trigger arrived; preferred for the answer ([O-18])
+  wire::SackMark mark = wire::SackMark::none;  ///< sack, probe_sack: SETH.m (mrc-1.0 §2.7)
+  wire::NackReason reason{};                   ///< nack: NETH reason (mrc-1.0 §1.13)
+  wire::Syndrome syndrome{};                   ///< nak: AETH syndrome
+  wire::EndpointOp op{};                       ///< endpoint_answer: operation of the request
+  path::PathIndex path = path::kNoPath;        ///< ev_probe: the path to probe
+  std::uint16_t timestamp = 0;                 ///< of the trigger, reflected
+  std::uint16_t id = 0;                        ///< number of the probe or endpoint request
+  bool full_size = false;  ///< ev_probe: filled up to the size of the largest data packet
+  path::Piece piece = path::Piece::single;  ///< ev_probe: that it leaves in
+  bool again = false;  ///< answers a retransmission or a probe: earlier answers may be lost
+  Psn psn;             ///< sack, nack: PSN of the trigger; nak: of the refused request
+  Ev entropy{};        ///< sack, probe_sack, nack: EV of the trigger, reflected
+  /// Own queue pair. Endpoint packets: the one whose tag they carry, 0 if none.
+  Qpn qpn{};
+  PeerId peer{};  ///< endpoint packets: the destination
+};
+
+/// Low 16 bits of a QPN, as SPDCID and DPDCID carry them ([C-21]).
+[[nodiscard]] constexpr std::uint16_t connection_id(Qpn qpn) noexcept {
+  return static_cast<std::uint16_t>(value(qpn));
+}
+
+/// Makes the header of a control packet, a packed struct of headers, where it is sent from. The
+/// caller fills in what follows `bth`.
+template <class Header>
+[[nodiscard]] Header& make_header(wire::TxPacket& packet, const wire::Bth& bth) noexcept {
+  static_assert(alignof(Header) == 1 && std::is_trivially_copyable_v<Header>);
+  static_assert(sizeof(Header) <= sizeof(packet.header));
+  Header& header = *std::construct_at(reinterpret_cast<Header*>(packet.header.data()));
+  header.bth = bth;
+  packet.header_length = sizeof(Header);
+  return header;
+}
+
+/// Control packets, first in first out. Entries are numbered, so that a queue pair can find its
+/// newest SACK and update it instead of queueing another. One thread.
+class ControlQueue {
+ public:
+  /// `capacity`: number of items that fit.
+  explicit ControlQueue(std::size_t capacity) : ring_(capacity) {}
+
+  /// True if no item waits.
+  [[nodiscard]] bool empty() const noexcept { return ring_.empty(); }
+  /// The oldest item; needs !empty().
+  [[nodiscard]] ControlItem& front() noexcept { return ring_.front(); }
+  /// Removes the oldest item; needs !empty().
+  void pop() noexcept {
+    ring_.pop_front();
+    ++first_;
+  }
+  /// False when full. `number` receives the entry's number, for find().
+  bool push(const ControlItem& item, std::uint32_t* number = nullptr) noexcept {
+    if (number != nullptr) *number = first_ + static_cast<std::uint32_t>(ring_.size());
+    return ring_.push_back(item);
+  }
+  /// Invalidates every entry whose target no longer exists (gone(item) is true): its QPN or PeerId
+  /// may be reused.
+  template <class F>
+  void invalidate(F&& gone) noexcept {
+    for (std::size_t i = 0; i < ring_.size(); ++i) {
+      if (!gone(static_cast<const ControlItem&>(ring_[i]))) continue;
+      ring_[i].qpn = Qpn{};  // reserved
+      ring_[i].peer = kNobody;
+    }
+  }
+  /// The entry with that number, or null if it was taken out.
+  [[nodiscard]] ControlItem* find(std::uint32_t number) noexcept {
+    const std::uint32_t i = number - first_;
+    return i < ring_.size() ? &ring_[i] : nullptr;
+  }
+
+ private:
+  static constexpr PeerId kNobody{0xFFFFFFFF};
+
+  Ring<ControlItem> ring_;
+  std::uint32_t first_ = 1;
 };
 
 }  // namespace mrc::inline v0_1::engine

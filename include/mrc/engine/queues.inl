@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "mrc/engine/completions.hpp"
-#include "mrc/engine/ranges.hpp"
+#include "mrc/engine/options.hpp"
+#include "mrc/engine/queues.hpp"
 
 namespace mrc::inline v0_1::engine {
 

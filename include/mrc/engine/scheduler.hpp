@@ -1,18 +1,151 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
 #include "mrc/core/types.hpp"
 #include "mrc/engine/context.hpp"
 #include "mrc/engine/control_sender.hpp"
-#include "mrc/engine/data_sender.hpp"
 #include "mrc/engine/datagram_service.hpp"
 #include "mrc/engine/loss_recovery.hpp"
+#include "mrc/engine/queue_pair.hpp"
+#include "mrc/engine/queues.hpp"
+#include "mrc/reliability/send_window.hpp"
 #include "mrc/wire/burst.hpp"
+#include "mrc/wire/headers.hpp"
+#include "mrc/wire/transport.hpp"
 
 namespace mrc::inline v0_1::engine {
+
+/// How messages are divided into packets: which bytes a packet carries, its size, and which message
+/// a PSN belongs to. Pure functions of a queue pair's state.
+
+/// The part of a message that one packet carries.
+struct PacketSlice {
+  std::uint32_t offset,  ///< of the payload in the message, bytes
+      length;            ///< payload bytes
+  std::uint32_t size;    ///< nominal size, as both sides count it (mrc-1.0 [C-15])
+  std::uint8_t pad;      ///< zero bytes after the payload, to a multiple of 4
+  bool first,            ///< first packet of the message
+      last;              ///< last packet of the message
+};
+
+/// Packets of a message.
+[[nodiscard]] constexpr std::uint32_t packets_of(std::uint32_t length, std::uint32_t mtu) noexcept {
+  return std::max(1u, (length + mtu - 1) / mtu);
+}
+
+/// Packet `k` of a message. `timestamps`: data packets have a TSETH.
+[[nodiscard]] inline PacketSlice slice_of(const SendWqe& w, std::uint32_t k, std::uint32_t mtu,
+                                          bool timestamps) noexcept {
+  PacketSlice s;
+  s.offset = std::min(k * mtu, w.length);
+  s.length = std::min(mtu, w.length - s.offset);
+  s.pad = static_cast<std::uint8_t>((4 - s.length % 4) % 4);
+  s.first = k == 0;
+  s.last = k + 1 == w.packets;
+  const bool immediate = w.with_immediate() && s.last;
+  const auto headers = static_cast<std::uint32_t>(wire::write_header_size(timestamps, immediate));
+  s.size = wire::kNominalOverhead + headers + s.length + s.pad + wire::kIcrcSize;
+  return s;
+}
+
+/// A message with packets in the send window.
+struct SentMessage {
+  SendQueue* queue;        ///< the send queue, or that of responses
+  std::uint32_t position;  ///< in it
+
+  /// The message.
+  [[nodiscard]] SendWqe& wqe() const noexcept { return queue->at(position); }
+};
+
+/// The message that a packet in the send window belongs to. A search in logarithmic time, because
+/// packet records do not name the message: only retransmissions and packets given up look it up.
+[[nodiscard]] SentMessage message_of(QueuePairState& qp, Psn psn) noexcept;
+
+/// Nominal size of an outstanding packet. Its record has it until the packet is sent again.
+[[nodiscard]] inline std::uint32_t nominal_size(QueuePairState& qp, Psn psn,
+                                                reliability::Packet packet,
+                                                bool timestamps) noexcept {
+  if (packet.first_try()) return packet.size();
+  const SendWqe& w = message_of(qp, psn).wqe();
+  return slice_of(w, static_cast<std::uint32_t>(psn - w.first), qp.mtu, timestamps).size;
+}
+
+/// What came of an attempt to send.
+enum class SendStatus : std::uint8_t {
+  sent,
+  idle,       ///< the queue pair has nothing that its own windows admit
+  blocked,    ///< the peer is blocked: congestion window full, or no path in the planes given
+  starved,    ///< no packet record is free
+  burst_full  ///< no room in the TxBurst
+};
+
+/// Sends data packets, one at a time: a retransmission or the next packet of the send queue. Checks
+/// all windows (mrc-1.0 §2.4 MPR, §2.8 max_wimm, §6 congestion window, planes), chooses the path
+/// (§3.5), enters the packet into all accounts and writes it into a TxBurst.
+///
+/// Input: calls from Scheduler. State: RequesterState::window and queue. Calls no other part.
+class DataSender {
+ public:
+  /// `context` must outlive this object.
+  explicit DataSender(Context& context) : ctx_(context) {}
+
+  /// Has the burst room for any packet of `qp`, in parts if it may need them? A burst that is too
+  /// small for that even when it is empty takes packets whole.
+  [[nodiscard]] static bool has_room(const Peer& peer, const QueuePairState& qp,
+                                     const wire::TxBurst& burst) noexcept {
+    const std::uint32_t parts = peer.narrow == 0 ? 1 : wire::parts_of(qp.mtu);
+    return burst.room() > 0 && burst.sge_room() > qp.tx.most_sges + parts - 1 &&
+           (parts <= burst.room() || burst.empty());
+  }
+
+  /// Sends one packet of `qp`: the oldest lost one if there is one, else the next new one.
+  /// `planes`: those that may be used. `path`: the path of the burst, kNoPath before its first
+  /// packet; new packets follow on it, retransmissions choose their own.
+  SendStatus send(Time now, Peer& peer, QueuePairState& qp, PlaneMask planes, path::PathIndex& path,
+                  wire::TxBurst& burst) noexcept;
+
+ private:
+  /// What a packet that is sent is.
+  enum class Copy : std::uint8_t {
+    first,    ///< the first transmission
+    again,    ///< a retransmission of a lost packet
+    refused,  ///< of one that the peer has refused: a NACK answers it if it is refused again
+    repeat    ///< of one that has arrived, see repeat_last()
+  };
+
+  [[nodiscard]] static Psn next_lost(QueuePairState& qp) noexcept;
+  [[nodiscard]] static SendQueue* next_queue(QueuePairState& qp) noexcept;
+  SendStatus send_again(Time now, Peer& peer, QueuePairState& qp, Psn psn, PlaneMask planes,
+                        wire::TxBurst& burst) noexcept;
+  SendStatus send_new(Time now, Peer& peer, QueuePairState& qp, PlaneMask planes,
+                      path::PathIndex& path, wire::TxBurst& burst) noexcept;
+  SendStatus repeat_last(Time now, Peer& peer, QueuePairState& qp, PlaneMask planes,
+                         wire::TxBurst& burst) noexcept;
+  static PlaneMask planes_for_new(const Peer& peer, PlaneMask planes) noexcept;
+  static path::PathIndex path_for_repeat(Peer& peer, QueuePairState& qp, PlaneMask planes,
+                                         path::PathIndex avoid) noexcept;
+  static void charge(Time now, Peer& peer, QueuePairState& qp, std::uint32_t size,
+                     path::PathIndex path) noexcept;
+  [[nodiscard]] bool may_be_acknowledged_late(const QueuePairState& qp,
+                                              const SendWqe& w) const noexcept;
+  void emit(Time now, Peer& peer, QueuePairState& qp, const SentMessage& message, SendWqe& w,
+            const PacketSlice& slice, Psn psn, Copy copy, path::PathIndex path,
+            wire::TxBurst& burst) noexcept;
+  static void add_payload(SendWqe& w, std::uint32_t offset, std::uint32_t length,
+                          wire::TxBurst& burst) noexcept;
+  void put(Peer& peer, QueuePairState& qp, const SentMessage& message, SendWqe& w,
+           const wire::WriteHeader& h, const path::PathSpec& spec, std::uint32_t offset,
+           std::uint32_t length, wire::TxBurst& burst) noexcept;
+  void emit_parts(Peer& peer, QueuePairState& qp, const SentMessage& message, SendWqe& w,
+                  const wire::WriteHeader& h, const path::PathSpec& spec, const PacketSlice& slice,
+                  wire::TxBurst& burst) noexcept;
+
+  Context& ctx_;
+};
 
 /// Decides what is sent next (mrc-1.0 §2.5, [O-26]): control packets first, then data, round robin
 /// in two levels. Peers are served in rounds of one burst each (EngineOptions::burst packets). The

@@ -1,12 +1,356 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
-
-#include "mrc/engine/data_sender.inl"
 #include "mrc/engine/scheduler.hpp"
 
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "mrc/wire/transport.hpp"
+
 namespace mrc::inline v0_1::engine {
+
+namespace detail {
+
+/// Opcodes of a message's packets: middle, first, last, only.
+using MessageOpcodes = std::array<wire::Opcode, 4>;
+[[nodiscard]] constexpr MessageOpcodes single(wire::Opcode op) noexcept {
+  return {op, op, op, op};
+}
+inline constexpr auto kMessageOpcodes = [] {
+  using wire::Opcode;
+  const auto at = [](MessageKind k) { return static_cast<std::size_t>(k); };
+  std::array<MessageOpcodes, 9> of{};
+  of[at(MessageKind::write)] = {Opcode::write_middle, Opcode::write_first, Opcode::write_last,
+                                Opcode::write_only};
+  of[at(MessageKind::write_imm)] = {Opcode::write_middle, Opcode::write_first,
+                                    Opcode::write_last_imm, Opcode::write_only_imm};
+  of[at(MessageKind::send)] = {Opcode::send_middle, Opcode::send_first, Opcode::send_last,
+                               Opcode::send_only};
+  of[at(MessageKind::send_imm)] = {Opcode::send_middle, Opcode::send_first, Opcode::send_last_imm,
+                                   Opcode::send_only_imm};
+  of[at(MessageKind::read)] = single(Opcode::read_request);
+  of[at(MessageKind::compare_swap)] = single(Opcode::compare_swap);
+  of[at(MessageKind::fetch_add)] = single(Opcode::fetch_add);
+  of[at(MessageKind::read_response)] = {Opcode::read_response_middle, Opcode::read_response_first,
+                                        Opcode::read_response_last, Opcode::read_response_only};
+  of[at(MessageKind::atomic_response)] = single(Opcode::atomic_response);
+  return of;
+}();
+
+[[nodiscard]] constexpr wire::Opcode opcode_of(MessageKind kind, bool first, bool last) noexcept {
+  return kMessageOpcodes[static_cast<std::size_t>(kind)][(first ? 1u : 0u) + (last ? 2u : 0u)];
+}
+
+}  // namespace detail
+
+/// Inlined together with send_new(), charge() and emit(): less time per packet
+/// (docs/performance_log.md).
+[[gnu::always_inline]] inline SendStatus DataSender::send(Time now, Peer& peer, QueuePairState& qp,
+                                                          PlaneMask planes, path::PathIndex& path,
+                                                          wire::TxBurst& burst) noexcept {
+  if (qp.tx.window.lost() > 0)
+    if (const Psn psn = next_lost(qp); psn != qp.tx.window.next())
+      return send_again(now, peer, qp, psn, planes, burst);
+  return send_new(now, peer, qp, planes, path, burst);
+}
+
+/// The oldest lost packet that may be sent again; the window's next PSN if there is none.
+[[gnu::always_inline]] inline Psn DataSender::next_lost(QueuePairState& qp) noexcept {
+  const reliability::SendWindow& window = qp.tx.window;
+  Psn psn = window.first_lost();
+  if (!qp.rc || !qp.rc_state->receiver.waiting) [[likely]]
+    return psn;
+  while (psn != window.next() && qp.rc_state->receiver.holds(message_of(qp, psn).wqe()))
+    psn = window.first_lost(psn + 1);
+  return psn;
+}
+
+/// Sends a lost packet again, on another path than before (mrc-1.0 §2.9).
+SendStatus DataSender::send_again(Time now, Peer& peer, QueuePairState& qp, Psn psn,
+                                  PlaneMask planes, wire::TxBurst& burst) noexcept {
+  reliability::SendWindow& window = qp.tx.window;
+  // Dynamic MPR has shrunk: wait until the window reaches the packet (mrc-1.0 §2.4).
+  if (static_cast<std::uint32_t>(psn - window.unacked()) >= qp.tx.range) return SendStatus::idle;
+  const reliability::Packet packet = window.at(psn);
+  Copy copy = Copy::again;
+  if (packet.missed() == reliability::Missed::refused)
+    copy = Copy::refused;
+  else if (packet.transmissions() == 0)  // the port has refused it
+    copy = Copy::first;
+  const SentMessage message = message_of(qp, psn);
+  SendWqe& w = message.wqe();
+  const auto k = static_cast<std::uint32_t>(psn - w.first);
+  const PacketSlice slice = slice_of(w, k, qp.mtu, ctx_.options.timestamps);
+  if (!qp.tx.window_exempt && !peer.congestion.can_send(slice.size)) return SendStatus::blocked;
+  const path::PathIndex path = path_for_repeat(peer, qp, planes, packet.path());
+  if (path == path::kNoPath) return SendStatus::blocked;
+  qp.tx.window_exempt = false;
+  window.resend(psn, now, path);
+  charge(now, peer, qp, slice.size, path);
+  emit(now, peer, qp, message, w, slice, psn, copy, path, burst);
+  // The timer is that of the oldest packet. Others may be sent again and again while it is missing.
+  if (psn == window.first_unreported()) qp.tx.timer_start = now;
+  if (copy != Copy::refused) qp.tx.ask_again();  // it may be lost as well, and be the last
+  ++qp.stats.retransmits;
+  ++ctx_.stats.tx_retransmits;
+  return SendStatus::sent;
+}
+
+/// A path for a packet that was sent by `avoid` before.
+path::PathIndex DataSender::path_for_repeat(Peer& peer, QueuePairState& qp, PlaneMask planes,
+                                            path::PathIndex avoid) noexcept {
+  const path::PathIndex path = peer.paths.select(planes, avoid);
+  if (path == path::kNoPath || !qp.tx.in_vain()) return path;
+  const path::PathIndex answered =
+      peer.reverse.answered_though_bad(peer.paths[path].plane, peer.paths);
+  return answered != path::kNoPath && answered != avoid ? answered : path;
+}
+
+/// Repeats the last packet of the oldest message without Transport ACK, which the peer is known to
+/// have (LossRecovery::ask()). Like a probe it is in no window and in no account.
+[[gnu::noinline]] SendStatus DataSender::repeat_last(Time now, Peer& peer, QueuePairState& qp,
+                                                     PlaneMask planes,
+                                                     wire::TxBurst& burst) noexcept {
+  RequesterState& tx = qp.tx;
+  if (tx.queue.waiting() > 0) {
+    const path::PathIndex path = path_for_repeat(peer, qp, planes, path::kNoPath);
+    if (path == path::kNoPath) return SendStatus::blocked;
+    const SentMessage message{&tx.queue, tx.queue.acknowledged()};
+    SendWqe& w = message.wqe();
+    const PacketSlice slice = slice_of(w, w.packets - 1, qp.mtu, ctx_.options.timestamps);
+    const Psn psn = w.first + static_cast<std::int32_t>(w.packets - 1);
+    emit(now, peer, qp, message, w, slice, psn, Copy::repeat, path, burst);
+    ++qp.stats.retransmits;
+    ++ctx_.stats.tx_retransmits;
+  }
+  tx.repeat_last = false;
+  return SendStatus::idle;
+}
+
+/// The queue whose next packet is sent: that of the message that was begun, else the send queue or
+/// that of responses, in turns. Null if there is nothing that may be sent.
+[[gnu::always_inline]] inline SendQueue* DataSender::next_queue(QueuePairState& qp) noexcept {
+  RequesterState& tx = qp.tx;
+  if (tx.next_packet != 0) return &qp.current();
+  const bool request = tx.queue.backlog() && qp.may_start(tx.queue.at(tx.queue.sending()));
+  if (qp.rc) [[unlikely]] {
+    RcState& rc = *qp.rc_state;
+    rc.answering = rc.responses.backlog() && (!request || !rc.answering);
+    if (rc.answering) return &rc.responses;
+  }
+  return request ? &tx.queue : nullptr;
+}
+
+/// The planes that a new packet may take. Without packets in flight no answer would come to end the
+/// wait for a plane, so there is none then.
+[[gnu::always_inline]] inline PlaneMask DataSender::planes_for_new(const Peer& peer,
+                                                                   PlaneMask planes) noexcept {
+  const PlaneMask within = peer.paths.within_limits(planes);
+  if (within == 0 && peer.congestion.inflight() == 0) [[unlikely]]
+    return planes;
+  return within;
+}
+
+/// Sends the next new packet.
+[[gnu::always_inline]] inline SendStatus DataSender::send_new(Time now, Peer& peer,
+                                                              QueuePairState& qp, PlaneMask planes,
+                                                              path::PathIndex& path,
+                                                              wire::TxBurst& burst) noexcept {
+  RequesterState& tx = qp.tx;
+  if (!tx.window.open(tx.range)) return SendStatus::idle;
+  SendQueue* const queue = next_queue(qp);
+  if (queue == nullptr)
+    return tx.repeat_last ? repeat_last(now, peer, qp, planes, burst) : SendStatus::idle;
+  const SentMessage message{queue, queue->sending()};
+  SendWqe& w = message.wqe();
+  const PacketSlice slice = slice_of(w, tx.next_packet, qp.mtu, ctx_.options.timestamps);
+  if (!tx.window_exempt && !peer.congestion.can_send(slice.size)) return SendStatus::blocked;
+  if (path == path::kNoPath || (planes & plane_bit(peer.paths[path].plane)) == 0)
+    path = peer.paths.select(planes_for_new(peer, planes));
+  if (path == path::kNoPath) return SendStatus::blocked;
+  const Psn psn = tx.window.next();
+  if (!tx.window.append(now, path, slice.size)) {
+    ctx_.ready.note_starved(qp);
+    ++ctx_.stats.pool_exhausted;
+    return SendStatus::starved;
+  }
+  tx.window_exempt = false;
+  if (tx.next_packet == 0) {
+    w.first = psn;
+    w.msn = static_cast<std::uint16_t>(tx.next_msn.value());
+    ++tx.next_msn;
+    tx.wimm_in_flight = static_cast<std::uint16_t>(tx.wimm_in_flight + w.numbered());
+    if (w.is_request())
+      w.rqmsn = static_cast<std::uint16_t>(
+          qp.rc_state->reads.add(message.position, packets_of(w.message_length(), qp.mtu)).value());
+  }
+  if (tx.window.span() == 1) tx.timer_start = now;
+  if (++tx.next_packet == w.packets) {
+    tx.next_packet = 0;
+    queue->sent();
+  }
+  charge(now, peer, qp, slice.size, path);
+  emit(now, peer, qp, message, w, slice, psn, Copy::first, path, burst);
+  ++tx.tx_packets;
+  ++ctx_.stats.tx_data;
+  return SendStatus::sent;
+}
+
+/// Adds a packet's part of a message: pointers into the user's memory, or into the send queue for
+/// inline data and the operands of an atomic.
+[[gnu::always_inline]] inline void DataSender::add_payload(SendWqe& w, std::uint32_t offset,
+                                                           std::uint32_t length,
+                                                           wire::TxBurst& burst) noexcept {
+  if (length == 0) return;
+  if (w.flags.inline_data) {
+    burst.add_sge(SendQueue::inline_data(w) + offset, length, 0);
+    return;
+  }
+  if (w.is_atomic()) {
+    burst.add_sge(reinterpret_cast<const std::uint8_t*>(&SendQueue::operands(w)), length, 0);
+    return;
+  }
+  for (const LocalSge* sge = SendQueue::sges(w); length > 0; ++sge) {
+    if (offset >= sge->length) {
+      offset -= sge->length;
+      continue;
+    }
+    const std::uint32_t n = std::min(length, sge->length - offset);
+    burst.add_sge(sge->address + offset, n, sge->lkey);
+    length -= n;
+    offset = 0;
+  }
+}
+
+/// Enters one data packet into the accounts of bytes in flight.
+[[gnu::always_inline]] inline void DataSender::charge(Time now, Peer& peer, QueuePairState& qp,
+                                                      std::uint32_t size,
+                                                      path::PathIndex path) noexcept {
+  peer.congestion.on_send(size, now);
+  peer.charge(peer.paths[path].plane, size);
+  qp.tx.inflight += size;
+  qp.tx.quantum_used += std::max(size, kLeastCharge);
+}
+
+/// Does nobody wait for the acknowledgement of a request? An unsignaled one completes with a later
+/// one; it only has to leave room for more in the send queue, and among the WriteImm and SENDs in
+/// flight; and the retransmission timer must leave time.
+[[gnu::always_inline]] inline bool DataSender::may_be_acknowledged_late(
+    const QueuePairState& qp, const SendWqe& w) const noexcept {
+  const RequesterState& tx = qp.tx;
+  return !w.flags.signaled && !w.is_request() && !tx.queue.half_full() &&
+         tx.wimm_in_flight < tx.wimm_limit / 2 &&
+         reliability::timeout_value(qp.attributes.timeout) >= 4 * ctx_.options.ack_delay;
+}
+
+/// Writes one data packet of a message.
+[[gnu::always_inline]] inline void DataSender::emit(Time now, Peer& peer, QueuePairState& qp,
+                                                    const SentMessage& message, SendWqe& w,
+                                                    const PacketSlice& slice, Psn psn, Copy copy,
+                                                    path::PathIndex path,
+                                                    wire::TxBurst& burst) noexcept {
+  const EngineOptions& options = ctx_.options;
+  RequesterState& tx = qp.tx;
+  const bool again = copy != Copy::first;
+  const path::PathSpec spec = peer.paths[path];
+  peer.paths.on_sent(path, slice.size);
+  peer.reverse.on_outbound(spec.plane, now);
+  ctx_.timers.note_data(peer, now);
+  if (copy != Copy::refused) tx.last_sent = now;
+
+  wire::WriteHeader h;
+  h.opcode = detail::opcode_of(w.kind, slice.first, slice.last);
+  h.pad = slice.pad;
+  // Ask for a SACK if nothing more is queued or the window is nearly used up (mrc-1.0 §6.8).
+  const bool more = qp.backlog() || (tx.window.lost() > 0 && !qp.waits_for_receiver());
+  // Where Transport ACKs wait for SACKs, each message that may not wait asks for one.
+  const bool held = options.ack_delay > Duration{} && qp.remote.solicited && slice.last && !again &&
+                    message.queue == &tx.queue;
+  const bool late = held && may_be_acknowledged_late(qp, w);
+  h.ack_request = (held ? !late : !more) || copy == Copy::repeat || peer.congestion.wants_ack();
+  tx.patience = late && !h.ack_request ? 2 * options.ack_delay : Duration{};
+  h.rtx = again;
+  h.solicited = slice.last && w.flags.solicited && w.numbered() && qp.remote.solicited;
+  h.has_timestamp = options.timestamps;
+  h.timestamp = wire::timestamp_of(now);
+  h.dqp = qp.remote.qpn;
+  h.psn = psn;
+  h.rqmsn = Rqmsn{w.rqmsn};
+  h.msn = Msn{w.msn};
+  h.va = w.remote + slice.offset;
+  h.rkey = w.rkey;
+  h.dma_length = w.message_length();
+  h.immediate = w.immediate;
+  h.tag = qp.remote_tag;
+  h.head_check = peer.head_check;
+
+  tx.tx_bytes += again ? 0 : slice.length;
+  if (peer.narrow != 0) [[unlikely]]
+    if ((peer.narrow >> spec.plane & 1) != 0 && slice.length > wire::kPartPayload &&
+        qp.remote.parts && wire::parts_of(slice.length) <= burst.room())
+      return emit_parts(peer, qp, message, w, h, spec, slice, burst);
+  put(peer, qp, message, w, h, spec, slice.offset, slice.length, burst);
+  burst.commit();
+}
+
+/// Writes a packet with that part of the message's payload. The caller commits it.
+[[gnu::always_inline]] inline void DataSender::put(Peer& peer, QueuePairState& qp,
+                                                   const SentMessage& message, SendWqe& w,
+                                                   const wire::WriteHeader& h,
+                                                   const path::PathSpec& spec, std::uint32_t offset,
+                                                   std::uint32_t length,
+                                                   wire::TxBurst& burst) noexcept {
+  const EngineOptions& options = ctx_.options;
+  wire::TxPacket& packet = burst.append();
+  packet.header_length =
+      static_cast<std::uint8_t>(wire::build_write_header(packet.header.data(), h));
+  packet.pad = h.pad;
+  packet.check_seed = h.tag.check();
+  const bool trimmable = options.trimming && qp.remote.trim_nack;
+  const wire::DscpMap& dscp = options.dscp;
+  packet.dscp = !trimmable ? dscp.no_trim : h.rtx ? dscp.trimmable_retx : dscp.trimmable;
+  packet.ecn = Ecn::ect0;
+  packet.peer = peer.id;
+  packet.owner = qp.qpn;
+  packet.plane = spec.plane;
+  packet.entropy = spec.ev;
+  packet.port_path = spec.port_path;
+  add_payload(w, offset, length, burst);
+  if ((options.holding_planes >> spec.plane & 1) != 0) [[unlikely]]
+    ctx_.hold_payload(qp, *message.queue, message.position, burst);
+}
+
+/// The packet in parts (wire/transport.hpp), one behind the other on one path. A switch that
+/// trims would cut off what tells where a part belongs.
+void DataSender::emit_parts(Peer& peer, QueuePairState& qp, const SentMessage& message, SendWqe& w,
+                            const wire::WriteHeader& h, const path::PathSpec& spec,
+                            const PacketSlice& slice, wire::TxBurst& burst) noexcept {
+  constexpr std::size_t kBth = sizeof(wire::Bth);
+  wire::PartHeader part;
+  part.op = static_cast<std::uint8_t>(h.opcode);
+  part.length = static_cast<std::uint16_t>(slice.length);
+  for (std::uint32_t done = 0; done < slice.length; done += wire::kPartPayload) {
+    const std::uint32_t length = std::min(wire::kPartPayload, slice.length - done);
+    put(peer, qp, message, w, h, spec, slice.offset + done, length, burst);
+    wire::TxPacket& packet = burst.newest();
+    part.offset = static_cast<std::uint16_t>(done);
+    std::uint8_t* const header = packet.header.data();
+    std::memmove(header + kBth + sizeof part, header + kBth, packet.header_length - kBth);
+    std::memcpy(header + kBth, &part, sizeof part);
+    packet.header_length = static_cast<std::uint8_t>(packet.header_length + sizeof part);
+    packet.pad = done + length == slice.length ? h.pad : std::uint8_t{0};
+    wire::Bth bth;
+    std::memcpy(&bth, header, kBth);
+    bth.op = static_cast<std::uint8_t>(wire::Opcode::packet_part);
+    bth.set_pad(packet.pad);
+    std::memcpy(header, &bth, kBth);
+    packet.dscp = ctx_.options.dscp.no_trim;
+    burst.commit();
+    ++ctx_.stats.tx_parts;
+  }
+}
 
 void Scheduler::poll_transmit(Time now, PlaneMask free_planes, wire::TxBurst& burst) noexcept {
   datagrams_.settle();
@@ -111,6 +455,52 @@ SendStatus Scheduler::serve_burst(Time now, Peer& peer, QueuePairState& qp, Plan
   }
   const bool more = tx.window.lost() > 0 || qp.backlog();
   return more ? SendStatus::sent : SendStatus::idle;
+}
+
+namespace detail {
+
+/// The last message of `q` that begins no later than `psn`, from the oldest unacknowledged one to
+/// the one before `end`; the oldest if there is none. `later`: PSNs sent after psn, and itself.
+[[nodiscard]] inline std::uint32_t last_begun(const SendQueue& q, std::uint32_t end, Psn psn,
+                                              std::int32_t later) noexcept {
+  const auto begins_later = [&](std::uint32_t position) {
+    const std::int32_t ahead = q.at(position).first - psn;
+    return ahead > 0 && ahead < later;
+  };
+  // Each later message takes at least one later PSN, which bounds the search.
+  std::uint32_t count = std::min(end - q.acknowledged(), static_cast<std::uint32_t>(later));
+  std::uint32_t first = end - count;
+  while (count > 1) {  // the message is one of the `count` from `first` on
+    const std::uint32_t half = count / 2;
+    if (begins_later(first + half)) {
+      count = half;
+    } else {
+      first += half;
+      count -= half;
+    }
+  }
+  return first;
+}
+
+}  // namespace detail
+
+[[gnu::noinline]] SentMessage message_of(QueuePairState& qp, Psn psn) noexcept {
+  const std::int32_t later = qp.tx.window.next() - psn;
+  SendQueue& q = qp.tx.queue;
+  if (!qp.rc) {
+    const std::uint32_t end = q.sending() + (qp.tx.next_packet > 0);
+    return {&q, detail::last_begun(q, end, psn, later)};
+  }
+  RcState& rc = *qp.rc_state;
+  const bool part = qp.tx.next_packet > 0;
+  const std::uint32_t end = q.sending() + (part && !rc.answering);
+  if (end != q.acknowledged()) {
+    const SentMessage found{&q, detail::last_begun(q, end, psn, later)};
+    const std::int32_t offset = psn - found.wqe().first;
+    if (offset >= 0 && static_cast<std::uint32_t>(offset) < found.wqe().packets) return found;
+  }
+  SendQueue& r = rc.responses;
+  return {&r, detail::last_begun(r, r.sending() + (part && rc.answering), psn, later)};
 }
 
 }  // namespace mrc::inline v0_1::engine

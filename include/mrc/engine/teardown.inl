@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "mrc/engine/message_layout.hpp"
+#include "mrc/engine/scheduler.hpp"
 #include "mrc/engine/teardown.hpp"
 
 namespace mrc::inline v0_1::engine {

@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "mrc/engine/ranges.hpp"
+#include "mrc/engine/options.hpp"
 #include "mrc/host/lane.hpp"
 #include "mrc/host/srq_number.hpp"
 #include "mrc/host/strict.hpp"

@@ -13,7 +13,7 @@
 #include "mrc/core/error.hpp"
 #include "mrc/core/mapped_memory.hpp"
 #include "mrc/core/random.hpp"
-#include "mrc/engine/ranges.hpp"
+#include "mrc/engine/options.hpp"
 #include "mrc/host/device_core.hpp"
 #include "mrc/host/open_files.hpp"
 #include "mrc/host/plane_kinds.hpp"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "mrc/engine/waiting.hpp"
+#include "mrc/engine/context.hpp"
 #include "mrc/host/lane.hpp"
 
 namespace mrc::inline v0_1::detail {

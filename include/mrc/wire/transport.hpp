@@ -110,7 +110,7 @@ struct DatagramView {
 /// A part of a data packet: how packets pass planes that have become too narrow for them. The MTU
 /// of a connection is agreed once, and a packet that was sent keeps its PSN and its payload. So
 /// what no longer fits travels in parts, which the receiver puts together before it looks at the
-/// packet (engine/part_assembly.hpp). An extension between OpenMRC peers: MRC has no such opcode.
+/// packet (engine/memory.hpp). An extension between OpenMRC peers: MRC has no such opcode.
 ///
 /// Header: BTH of the packet, but with this opcode and the pad of this part; PartHeader; the rest
 /// of the packet's header, in every part. Payload: kPartPayload bytes, in the last part the rest.
