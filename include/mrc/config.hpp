@@ -2,7 +2,6 @@
 #pragma once
 
 /// Configuration of a device: struct Config (api/device_config.hpp), the table of its options
-/// (api/option_table.hpp), and the environment (api/environment.hpp).
+/// (api/option_table.hpp), and the environment (api/option_table.hpp).
 #include "mrc/api/device_config.hpp"
-#include "mrc/api/environment.hpp"
 #include "mrc/api/option_table.hpp"

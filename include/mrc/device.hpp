@@ -12,10 +12,8 @@
 #include <vector>
 
 #include "mrc/api/datagram_queue_pair.hpp"
+#include "mrc/api/device_stats.hpp"
 #include "mrc/api/endpoint_types.hpp"
-#include "mrc/api/ev_event_stream.hpp"
-#include "mrc/api/events.hpp"
-#include "mrc/api/plane_state.hpp"
 #include "mrc/api/profile_types.hpp"
 #include "mrc/api/qp_change.hpp"
 #include "mrc/api/shared_receive_queue.hpp"
@@ -429,8 +427,8 @@ class MRC_API Device {
   void set_faults(std::string_view schedule);
 
   /// Takes a plane (0 .. plane_count() - 1) out of use, or lets it be used again, in all lanes
-  /// (mrc-1.0 §7.4): api/plane_state.hpp says what that means. When it returns, nothing more leaves
-  /// in a disabled plane. Throws mrc::Error: invalid_argument if there is no such plane.
+  /// (mrc-1.0 §7.4): api/device_stats.hpp says what that means. When it returns, nothing more
+  /// leaves in a disabled plane. Throws mrc::Error: invalid_argument if there is no such plane.
   void set_plane_enabled(unsigned plane, bool enabled);
   /// Whether a plane is enabled, and up, as the last round of progress has seen it. Throws
   /// mrc::Error: invalid_argument if there is no such plane.

@@ -5,5 +5,4 @@
 /// (ConnectionInfo, as bytes for any transport), and a small exchange over TCP for programs that
 /// have no other.
 #include "mrc/exchange/connection_info.hpp"
-#include "mrc/exchange/foreign_peer.hpp"
 #include "mrc/exchange/tcp_exchange.hpp"

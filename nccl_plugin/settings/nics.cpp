@@ -10,7 +10,6 @@
 #include "mrc/core/error.hpp"
 #include "mrc/core/value_text.hpp"
 #include "mrc/fabric/fabric_reader.hpp"
-#include "mrc/fabric/self.hpp"
 #include "mrc/net/address.hpp"
 #include "nccl_plugin/settings/planes.hpp"
 #if __has_include(<infiniband/verbs.h>)

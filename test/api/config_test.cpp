@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "config_rig.hpp"
-#include "mrc/api/options_markdown.hpp"
-#include "mrc/api/peer_lists.hpp"
+#include "mrc/api/device_config.hpp"
+#include "mrc/api/option_table.hpp"
 #include "mrc/core/value_text.hpp"
 #include "mrc/wire/burst.hpp"
 #include "support/doc_table.hpp"

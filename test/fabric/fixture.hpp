@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "mrc/fabric/fabric_address.hpp"
+#include "mrc/fabric/description.hpp"
 #include "mrc/fabric/fabric_reader.hpp"
 #include "support/errors.hpp"
 

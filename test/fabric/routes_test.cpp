@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "fabric/fixture.hpp"
-#include "mrc/fabric/fabric_address.hpp"
+#include "mrc/fabric/description.hpp"
 
 namespace mrc::fabric::testing::routes_test {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mrc/fabric/self.hpp"
+#include "mrc/fabric/fabric_reader.hpp"
 
 #include <doctest/doctest.h>
 

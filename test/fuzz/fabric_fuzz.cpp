@@ -10,7 +10,6 @@
 #include "fuzz/fuzz.hpp"
 #include "mrc/fabric/fabric_reader.hpp"
 #include "mrc/fabric/routes.hpp"
-#include "mrc/fabric/self.hpp"
 
 // Fuzzes the reader of fabric descriptions. What is wrong has to be a FileError that begins with
 // the file's name; of what is right, hosts have all they need, and the routes between the first and

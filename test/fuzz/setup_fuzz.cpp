@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "fuzz/fuzz.hpp"
+#include "mrc/api/device_config.hpp"
 #include "mrc/api/fault_schedule.hpp"
-#include "mrc/api/peer_lists.hpp"
 #include "mrc/config.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/core/value_text.hpp"

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "host/control_rig.hpp"
-#include "mrc/control/remote_device.hpp"
+#include "mrc/control/client.hpp"
 #include "mrc/core/error.hpp"
 
 using namespace mrc;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // What whoever listens at a control socket may say, and what a tool makes of it.
-#include "mrc/control/remote_device.hpp"
+#include "mrc/control/client.hpp"
 
 #include <sys/socket.h>
 
 #include <string>
 
 #include "host/control_rig.hpp"
-#include "mrc/control/unix_socket.hpp"
+#include "mrc/control/line_server.hpp"
 #include "support/own_folder.hpp"
 
 using namespace mrc;

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "host/control_rig.hpp"
-#include "mrc/control/remote_device.hpp"
+#include "mrc/control/client.hpp"
 
 using namespace mrc;
 using namespace mrc::test;

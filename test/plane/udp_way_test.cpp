@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "mrc/api/log.hpp"
+#include "mrc/api/device_config.hpp"
 #include "mrc/plane/udp/udp_kind.hpp"
 #include "plane/udp_rig.hpp"
 #include "support/network.hpp"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "mrc/core/random.hpp"
-#include "mrc/fabric/fabric_address.hpp"
+#include "mrc/fabric/description.hpp"
 #include "mrc/fabric/fabric_reader.hpp"
 #include "mrc/probe/second_look.hpp"
 #include "mrc/probe/verdict.hpp"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "mrc/control/remote_device.hpp"
+#include "mrc/control/client.hpp"
 #include "mrc/host/host_change.hpp"
 #include "mrc_ctl/options.hpp"
 

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "mrc/fabric/fabric_address.hpp"
+#include "mrc/fabric/description.hpp"
 #include "mrc_fabric/command_lines.hpp"
 #include "mrc_fabric/switch_routes.hpp"
 

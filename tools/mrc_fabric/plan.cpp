@@ -7,7 +7,7 @@
 #include <climits>
 
 #include "mrc/core/error.hpp"
-#include "mrc/fabric/fabric_address.hpp"
+#include "mrc/fabric/description.hpp"
 #include "mrc_fabric/wire/wire_report.hpp"
 
 namespace mrc::tools {

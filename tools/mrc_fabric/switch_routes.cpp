@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mrc_fabric/switch_routes.hpp"
 
-#include "mrc/fabric/fabric_address.hpp"
+#include "mrc/fabric/description.hpp"
 
 namespace mrc::tools {
 namespace {

@@ -9,7 +9,6 @@
 #include "common/program.hpp"
 #include "mrc/device.hpp"
 #include "mrc/fabric/fabric_reader.hpp"
-#include "mrc/fabric/self.hpp"
 #include "mrc/net/interface.hpp"
 #include "mrc_probe/options.hpp"
 #include "mrc_probe/output.hpp"

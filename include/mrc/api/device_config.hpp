@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <cstdio>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "mrc/api/offload.hpp"
+#include "mrc/api/device_stats.hpp"
 #include "mrc/cc/algorithm.hpp"
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
+#include "mrc/core/unique_fd.hpp"
+#include "mrc/net/address.hpp"
 
 namespace mrc::inline v0_1 {
 
@@ -180,5 +186,95 @@ struct MRC_API Config {
 
 /// Sets an option from "name=value", as `--option` of programs takes it. Throws like Config::set.
 MRC_API void set_option(Config& config, std::string_view assignment);
+
+}  // namespace mrc::inline v0_1
+
+namespace mrc::inline v0_1::detail {
+
+/// Writes a device's messages to Config::log_sink, or standard error without one: those up to the
+/// level of option log. Not for the data path. Any thread.
+class Log {
+ public:
+  /// What takes a line; empty: standard error.
+  using Sink = std::function<void(LogLevel, std::string_view)>;
+
+  explicit Log(LogLevel level, Sink sink = {}) : level_(level), sink_(std::move(sink)) {}
+
+  Log(const Log& other) : level_(other.level()), sink_(other.sink_) {}
+  Log& operator=(const Log&) = delete;
+
+  /// Lines up to this level are written from now on.
+  void set_level(LogLevel level) noexcept { level_.store(level, std::memory_order_relaxed); }
+  [[nodiscard]] LogLevel level() const noexcept { return level_.load(std::memory_order_relaxed); }
+
+  void info(const std::string& line) const { write(LogLevel::info, line); }
+  void warn(const std::string& line) const { write(LogLevel::warn, line); }
+
+ private:
+  void write(LogLevel level, const std::string& line) const {
+    if (static_cast<int>(level) > static_cast<int>(this->level())) return;
+    const Uncancelled writing;
+    if (sink_)
+      sink_(level, line);
+    else
+      std::fprintf(stderr, "openmrc: %s\n", line.c_str());
+  }
+
+  std::atomic<LogLevel> level_;
+  Sink sink_;
+};
+
+}  // namespace mrc::inline v0_1::detail
+
+namespace mrc::inline v0_1 {
+
+/// Options that name peers by their networks: peers_allowed and peer_ports.
+
+/// Option peers_allowed: who may connect. A plain value.
+class MRC_API AllowedPeers {
+ public:
+  AllowedPeers() = default;
+  /// The option's value: networks separated by commas; empty: everybody. Throws mrc::Error.
+  explicit AllowedPeers(std::string_view text) : networks_(port::parse_networks(text)) {}
+
+  /// No network was named: nobody is refused.
+  [[nodiscard]] bool everybody() const noexcept { return networks_.empty(); }
+  /// May the host with that address connect?
+  [[nodiscard]] bool contains(const port::IpAddress& ip) const noexcept {
+    for (const port::Network& network : networks_)
+      if (network.contains(ip)) return true;
+    return everybody();
+  }
+
+ private:
+  std::vector<port::Network> networks_;
+};
+
+/// Option peer_ports: UDP ports of peers that are known by GID. A plain value.
+class MRC_API PeerPorts {
+ public:
+  PeerPorts() = default;
+  /// The option's value: NETWORK=PORT, separated by commas. Throws mrc::Error.
+  explicit PeerPorts(std::string_view text);
+
+  /// The port of the first network that contains the address, if there is one.
+  [[nodiscard]] std::optional<std::uint16_t> find(const port::IpAddress& ip) const noexcept {
+    for (const auto& [network, port] : ports_)
+      if (network.contains(ip)) return port;
+    return std::nullopt;
+  }
+
+ private:
+  std::vector<std::pair<port::Network, std::uint16_t>> ports_;
+};
+
+namespace detail {
+
+/// What is wrong with the value of option peers_allowed; empty: nothing.
+[[nodiscard]] std::string mistake_in_peers_allowed(std::string_view text);
+/// What is wrong with the value of option peer_ports; empty: nothing.
+[[nodiscard]] std::string mistake_in_peer_ports(std::string_view text);
+
+}  // namespace detail
 
 }  // namespace mrc::inline v0_1

@@ -7,14 +7,45 @@
 #include <vector>
 
 #include "mrc/api/fault_spec.hpp"
-#include "mrc/api/port_stats.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/engine_stats.hpp"
+#include "mrc/engine/verbs_types.hpp"
+
+namespace mrc::inline v0_1::port {
+
+/// Counters of one port. System calls are counted too: packets per call is the batch size.
+struct PortStats {
+  std::uint64_t tx_packets = 0;    ///< packets sent
+  std::uint64_t tx_bytes = 0;      ///< their bytes, BTH .. iCRC
+  std::uint64_t tx_calls = 0;      ///< system calls that sent
+  std::uint64_t tx_busy = 0;       ///< packets that the kernel did not take (socket buffer full)
+  std::uint64_t tx_errors = 0;     ///< packets refused for another reason (no route, port down)
+  std::uint64_t rx_packets = 0;    ///< packets handed to the engine
+  std::uint64_t rx_bytes = 0;      ///< their bytes, BTH .. iCRC
+  std::uint64_t rx_calls = 0;      ///< system calls that received
+  std::uint64_t rx_foreign = 0;    ///< MRC, but for another address than the port's
+  std::uint64_t rx_malformed = 0;  ///< too short for BTH and iCRC, or cut by the buffer's size
+  /// Dropped by the kernel because the receive buffer was full; on UDP sockets also what is no MRC
+  /// packet at all (plane/udp/udp_filter.hpp), which the kernel counts together.
+  std::uint64_t rx_overrun = 0;
+
+  // Of ports whose devices place payload by themselves (verbs):
+  std::uint64_t tx_placed = 0;     ///< packets sent for the peer's device to place
+  std::uint64_t rx_placed = 0;     ///< packets whose payload the own device has placed
+  std::uint64_t tx_markers = 0;    ///< empty writes, so that retransmissions are soon settled
+  std::uint64_t rx_unsettled = 0;  ///< retransmissions while an earlier copy could still be written
+  std::uint64_t path_resets = 0;   ///< receiving paths that were replaced to settle them
+  std::uint64_t late_writes = 0;   ///< by paths that duplicated or reordered: memory may be wrong
+  std::uint64_t peers_refused = 0;  ///< peers moved to UD for such paths
+};
+
+}  // namespace mrc::inline v0_1::port
+
+namespace mrc::inline v0_1 {
 
 /// Statistics of a device: plain structs, copies of the state at one moment. Counters only grow,
 /// from the opening of the device; the difference of two copies is what happened between them.
 /// stats_json.hpp writes them as JSON under the same names.
-namespace mrc::inline v0_1 {
 
 /// One plane of a device.
 struct PlaneStats {
@@ -114,4 +145,56 @@ struct DeviceStats {
   std::uint64_t helper_rounds = 0;   ///< rounds of progress that helper threads made
 };
 
+/// Planes in and out of use. All are enabled at first. A disabled one carries nothing: neither data
+/// nor control packets, probes and questions, and what arrives in it is dropped
+/// (PlaneStats::rx_disabled); only what the kernel or a NIC was given before may still leave. To
+/// queue pairs it is as if its link were down: peers are told to use the others, lost packets are
+/// sent again over them, and the events plane_down and plane_up come. The last plane may be
+/// disabled, too: then queue pairs wait, and retry, as in an outage. Link state and injected faults
+/// are other reasons for a plane to be down, and stay as they are.
+
+/// State of a plane of a device (mrc-1.0 §7.4, port administration).
+struct PlaneState {
+  bool enabled = true;  ///< by the administrator: Device::set_plane_enabled()
+  /// It can carry packets now: it is enabled, its link is there (injected faults included), and its
+  /// MTU is large enough; as PlaneStats::up.
+  bool up = false;
+
+  /// Equal in both.
+  friend bool operator==(const PlaneState&, const PlaneState&) = default;
+};
+
+/// Something that happened to a device or its objects without being asked for.
+struct DeviceEvent {
+  /// What happened.
+  enum class Kind : std::uint8_t {
+    qp_error,    ///< a queue pair moved to ERR
+    cq_overrun,  ///< a completion queue had no room for a completion
+    plane_down,  ///< a plane can't be used any more: its link, too small an MTU, or disabled
+    plane_up,    ///< it can again
+    srq_limit,   ///< fewer receives are left in a shared receive queue than its limit
+    last_wqe,    ///< a queue pair in ERR takes no more receives from its shared receive queue
+  };
+  Kind kind{};                              ///< what happened
+  Qpn qpn{};                                ///< qp_error, last_wqe: the queue pair
+  QpErrorCause cause = QpErrorCause::none;  ///< qp_error: why
+  CqId cq{};                                ///< cq_overrun: the queue
+  SrqId srq{};                              ///< srq_limit: the queue
+  Plane plane = 0;                          ///< plane_down, plane_up: the plane
+
+  /// Equal in every field.
+  friend bool operator==(const DeviceEvent&, const DeviceEvent&) = default;
+};
+
 }  // namespace mrc::inline v0_1
+
+namespace mrc::inline v0_1::port {
+
+/// Whether to use a feature that the kernel may lack.
+enum class Offload : std::uint8_t {
+  off,
+  on,         ///< opening the port fails without it
+  automatic,  ///< used if there; its absence is one of UdpPort::notes()
+};
+
+}  // namespace mrc::inline v0_1::port

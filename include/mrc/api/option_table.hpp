@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
@@ -8,10 +9,11 @@
 #include "mrc/core/error.hpp"
 #include "mrc/core/linkage.hpp"
 
+namespace mrc::inline v0_1 {
+
 /// The options of a device by name. Variables, command-line options, range checks and
 /// docs/configuration.md are made from this table; defaults are in Config itself. Options are
 /// constants, so any thread may use them.
-namespace mrc::inline v0_1 {
 
 struct Config;  // api/device_config.hpp
 
@@ -21,10 +23,7 @@ namespace detail {
 /// The option whose name is closest to `name`, or nullptr when none is close.
 [[nodiscard]] const Option* similar_option(std::string_view name);
 
-struct OptionKind;  // the member of Config, its type and its range (api/option_kind.inl)
-}  // namespace detail
-
-namespace detail {
+struct OptionKind;  // the member of Config, its type and its range (api/option_table.inl)
 /// Sets the option from text; false and no change when that is malformed or out of range.
 [[nodiscard]] bool try_assign(const Option& option, Config& config, std::string_view text);
 }  // namespace detail
@@ -72,5 +71,61 @@ struct Option {
 /// malformed or out of range.
 void assign_option(const Option& option, Config& config, std::string_view text,
                    const std::string& what);
+
+/// The option table as Markdown, one table per group: the generated part of
+/// docs/configuration.md.
+[[nodiscard]] std::string options_markdown();
+
+/// MRC_* variables that are not options. Set-up only; the environment must not
+/// change meanwhile.
+
+namespace detail {
+
+/// True for the MRC_* variables of the project's own scripts, tests and fuzzers, which programs
+/// under test inherit, and for those of the NCCL plugin and the verbs shim: they are not options,
+/// and not reported as unknown.
+[[nodiscard]] bool reserved_variable(std::string_view name) noexcept;
+
+}  // namespace detail
+
+/// A warning that names the MRC_* variables that no option reads, such as misspelt ones; empty if
+/// there are none.
+[[nodiscard]] std::string unknown_variables();
+
+/// unknown_variables() on the first call in this process that finds any, afterwards empty. Any
+/// thread.
+[[nodiscard]] std::string unknown_variables_once();
+
+/// Whether an option's value comes from its environment variable, for messages: they should name
+/// the variable that a user has set. A Config does not record it, so the environment is read again
+/// when a message is made; it must not change meanwhile.
+
+struct Config;  // api/device_config.hpp
+
+namespace detail {
+
+/// "option 'paths'", or "option 'paths' (environment variable MRC_PATHS)" if that is the source.
+[[nodiscard]] std::string setting_name(std::string_view name, const Config& config);
+
+/// Throws `error` again. For each of the options `names` that the environment has set, the text
+/// gets the variable, its value and what is allowed; not where the process lacks files or memory.
+/// To be called inside a handler of `error`.
+[[noreturn]] void throw_naming_variables(const Config& config,
+                                         std::initializer_list<std::string_view> names,
+                                         const Error& error);
+
+/// Runs `open`, which depends on the options `names`. Extends an Error that it throws, as
+/// throw_naming_variables() does.
+template <class Open>
+void naming_variables(const Config& config, std::initializer_list<std::string_view> names,
+                      Open&& open) {
+  try {
+    open();
+  } catch (const Error& error) {
+    throw_naming_variables(config, names, error);
+  }
+}
+
+}  // namespace detail
 
 }  // namespace mrc::inline v0_1

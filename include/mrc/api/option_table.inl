@@ -1,23 +1,326 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "mrc/api/option_table.hpp"
+
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
+#include <type_traits>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "mrc/api/device_config.hpp"
 #include "mrc/api/fault_schedule.hpp"
-#include "mrc/api/option_kind.inl"
-#include "mrc/api/option_table.hpp"
-#include "mrc/api/peer_lists.hpp"
+#include "mrc/core/error.hpp"
+#include "mrc/core/linkage.hpp"
+#include "mrc/core/types.hpp"
 #include "mrc/core/value_text.hpp"
+
+namespace mrc::inline v0_1::detail {
+
+/// The kinds of options: where in a Config the value is, its range, and its form as text. Shared by
+/// the definitions of api/, and no part of its interface. Include api/device_config.hpp before
+/// it: if this file did, header-only compilation would come back here through
+/// device_config.inl.
+
+/// Where an option's value is: a member of Config, or of Config::expert. Implicit from both.
+template <class T>
+struct ConfigMember {
+  constexpr ConfigMember(T Config::*member) : plain(member) {}
+  constexpr ConfigMember(T ExpertConfig::*member) : expert(member) {}
+  [[nodiscard]] const T& of(const Config& c) const {
+    return plain != nullptr ? c.*plain : c.expert.*expert;
+  }
+  [[nodiscard]] T& of(Config& c) const { return plain != nullptr ? c.*plain : c.expert.*expert; }
+
+  T Config::*plain = nullptr;
+  T ExpertConfig::*expert = nullptr;
+};
+
+/// on or off.
+struct BoolOption {
+  /// The value.
+  ConfigMember<bool> member;
+};
+
+/// How a number is written in messages and documents.
+enum class NumberStyle : std::uint8_t { plain, size, mtu, zero_is_auto };
+
+/// A number or a duration between two limits, both included.
+template <class T>
+struct NumberOption {
+  /// The value.
+  ConfigMember<T> member;
+  /// Smallest value allowed.
+  T min;
+  /// Largest value allowed.
+  T max;
+  /// How the number is written.
+  NumberStyle style = NumberStyle::plain;
+};
+
+/// A value of an enumeration and its name.
+template <class E>
+struct Choice {
+  /// The name, as in a variable or on a command line.
+  std::string_view name;
+  /// The value of that name.
+  E value;
+};
+/// Names of the congestion control algorithms.
+inline constexpr std::array<Choice<cc::Algorithm>, 3> kCcChoices{{{"nscc", cc::Algorithm::nscc},
+                                                                  {"fixed", cc::Algorithm::fixed},
+                                                                  {"none", cc::Algorithm::none}}};
+/// Names of the offload settings.
+inline constexpr std::array<Choice<port::Offload>, 3> kOffloadChoices{
+    {{"auto", port::Offload::automatic}, {"on", port::Offload::on}, {"off", port::Offload::off}}};
+/// Names of the log levels.
+inline constexpr std::array<Choice<LogLevel>, 3> kLogChoices{
+    {{"off", LogLevel::off}, {"warn", LogLevel::warn}, {"info", LogLevel::info}}};
+
+/// Names of the kinds of peers.
+inline constexpr std::array<Choice<PeerKind>, 3> kPeerChoices{
+    {{"any", PeerKind::any}, {"openmrc", PeerKind::openmrc}, {"mrc", PeerKind::mrc}}};
+
+/// One of a few names.
+template <class E>
+struct ChoiceOption {
+  /// The value.
+  ConfigMember<E> member;
+  /// The values allowed.
+  const std::array<Choice<E>, 3>* choices;
+};
+
+/// A text with a syntax of its own. `mistake_in` returns what is wrong with a text and what is
+/// allowed instead, or an empty string; `allowed` is for the documentation.
+struct TextOption {
+  /// The value.
+  ConfigMember<std::string> member;
+  /// What is wrong with a text, what is allowed included; empty: nothing.
+  std::string (*mistake_in)(std::string_view text);
+  /// What is allowed, in words.
+  std::string_view allowed;
+};
+
+/// Several texts, separated by commas; `allowed` says in words what they may be.
+struct ListOption {
+  /// The value.
+  ConfigMember<std::vector<std::string>> member;
+  /// What is allowed, in words.
+  std::string_view allowed;
+};
+
+using OptionVariant =
+    std::variant<BoolOption, NumberOption<int>, NumberOption<std::uint8_t>,
+                 NumberOption<std::uint16_t>, NumberOption<std::uint32_t>,
+                 NumberOption<std::uint64_t>, NumberOption<double>, NumberOption<Duration>,
+                 ChoiceOption<cc::Algorithm>, ChoiceOption<port::Offload>, ChoiceOption<LogLevel>,
+                 TextOption, ListOption, ChoiceOption<PeerKind>>;
+
+/// std::visit() of a kind, as a switch: it compiles in a fraction of the time.
+template <class F>
+decltype(auto) visit_kind(const F& f, const OptionVariant& kind) {
+  static_assert(std::variant_size_v<OptionVariant> == 14);
+  switch (kind.index()) {
+    case 0:
+      return f(*std::get_if<0>(&kind));
+    case 1:
+      return f(*std::get_if<1>(&kind));
+    case 2:
+      return f(*std::get_if<2>(&kind));
+    case 3:
+      return f(*std::get_if<3>(&kind));
+    case 4:
+      return f(*std::get_if<4>(&kind));
+    case 5:
+      return f(*std::get_if<5>(&kind));
+    case 6:
+      return f(*std::get_if<6>(&kind));
+    case 7:
+      return f(*std::get_if<7>(&kind));
+    case 8:
+      return f(*std::get_if<8>(&kind));
+    case 9:
+      return f(*std::get_if<9>(&kind));
+    case 10:
+      return f(*std::get_if<10>(&kind));
+    case 11:
+      return f(*std::get_if<11>(&kind));
+    case 12:
+      return f(*std::get_if<12>(&kind));
+    default:
+      return f(*std::get_if<13>(&kind));
+  }
+}
+
+/// What an Option points at.
+struct MRC_LOCAL OptionKind {
+  template <class Kind>
+  constexpr OptionKind(Kind kind) : value(kind) {}  // NOLINT(google-explicit-constructor)
+  OptionVariant value;
+};
+
+[[nodiscard]] std::string count_text(std::uint64_t value, NumberStyle style) {
+  if (style == NumberStyle::size) return format_size(value);
+  if ((style == NumberStyle::zero_is_auto || style == NumberStyle::mtu) && value == 0)
+    return "auto";
+  return std::to_string(value);
+}
+template <class T>
+[[nodiscard]] std::string number_text(T value, NumberStyle style) {
+  if constexpr (std::is_same_v<T, Duration>)
+    return format_duration(value);
+  else if constexpr (std::is_same_v<T, double>)
+    return format_real(value);
+  else if constexpr (std::is_signed_v<T>)
+    return std::to_string(value);
+  else
+    return count_text(value, style);
+}
+
+template <class T>
+[[nodiscard]] std::optional<T> parse_number(std::string_view text) {
+  if constexpr (std::is_same_v<T, Duration>)
+    return parse_duration(text);
+  else if constexpr (std::is_same_v<T, double>)
+    return parse_real(text);
+  else
+    return parse_integer<T>(text);
+}
+
+template <class T>
+[[nodiscard]] bool in_range(const NumberOption<T>& option, T value) {
+  if (option.style == NumberStyle::mtu && value == T{}) return true;
+  // In this form the test rejects NaN.
+  if (!(value >= option.min && value <= option.max)) return false;
+  if constexpr (std::is_unsigned_v<T>)
+    if (option.style == NumberStyle::mtu) return value % kMtuUnit == 0;
+  return true;
+}
+
+// The operations on an option, overloaded by its kind:
+//   holds       whether the member's value is allowed
+//   text_of     the member as text
+//   allowed_by  the allowed values in words
+//   assign      sets the member from text; false and no change if it is not allowed
+
+[[nodiscard]] inline bool holds(const auto&, const Config&) {
+  return true;
+}
+template <class T>
+[[nodiscard]] bool holds(const NumberOption<T>& o, const Config& c) {
+  return in_range(o, o.member.of(c));
+}
+template <class E>
+[[nodiscard]] bool holds(const ChoiceOption<E>& o, const Config& c) {
+  for (const auto& choice : *o.choices)
+    if (choice.value == o.member.of(c)) return true;
+  return false;
+}
+
+[[nodiscard]] bool holds(const TextOption& o, const Config& c) {
+  return o.mistake_in(o.member.of(c)).empty();
+}
+
+[[nodiscard]] std::string text_of(const BoolOption& o, const Config& c) {
+  return o.member.of(c) ? "on" : "off";
+}
+template <class T>
+[[nodiscard]] std::string text_of(const NumberOption<T>& o, const Config& c) {
+  return number_text(o.member.of(c), o.style);
+}
+template <class E>
+[[nodiscard]] std::string text_of(const ChoiceOption<E>& o, const Config& c) {
+  for (const auto& choice : *o.choices)
+    if (choice.value == o.member.of(c)) return std::string(choice.name);
+  return std::to_string(static_cast<unsigned>(o.member.of(c)));
+}
+[[nodiscard]] std::string text_of(const TextOption& o, const Config& c) {
+  return o.member.of(c);
+}
+[[nodiscard]] std::string text_of(const ListOption& o, const Config& c) {
+  std::string text;
+  for (const auto& element : o.member.of(c)) text += (text.empty() ? "" : ",") + element;
+  return text;
+}
+
+[[nodiscard]] std::string allowed_by(const BoolOption&) {
+  return "on, off (or true, false, 1, 0)";
+}
+[[nodiscard]] std::string range_text(const std::string& min, const std::string& max,
+                                     NumberStyle style) {
+  if (style == NumberStyle::zero_is_auto) return "1 .. " + max + ", or auto";
+  std::string text = min + " .. " + max;
+  if (style == NumberStyle::mtu)
+    text += ", a multiple of " + std::to_string(kMtuUnit) + ", or auto";
+  return text;
+}
+template <class T>
+[[nodiscard]] std::string allowed_by(const NumberOption<T>& o) {
+  return range_text(number_text(o.min, o.style), number_text(o.max, o.style), o.style);
+}
+template <class E>
+[[nodiscard]] std::string allowed_by(const ChoiceOption<E>& o) {
+  std::string text;
+  for (const auto& choice : *o.choices) text.append(text.empty() ? "" : ", ").append(choice.name);
+  return text;
+}
+[[nodiscard]] std::string allowed_by(const TextOption& o) {
+  return std::string(o.allowed);
+}
+[[nodiscard]] std::string allowed_by(const ListOption& o) {
+  return std::string(o.allowed);
+}
+
+[[nodiscard]] bool assign(const BoolOption& o, Config& c, std::string_view text) {
+  const auto value = parse_bool(text);
+  if (value) o.member.of(c) = *value;
+  return value.has_value();
+}
+template <class T>
+[[nodiscard]] bool assign(const NumberOption<T>& o, Config& c, std::string_view text) {
+  const bool has_auto = o.style == NumberStyle::zero_is_auto || o.style == NumberStyle::mtu;
+  const bool automatic = has_auto && text == "auto";
+  const auto value = automatic ? T{} : parse_number<T>(text);
+  if (!value || !in_range(o, *value)) return false;
+  o.member.of(c) = *value;
+  return true;
+}
+template <class E>
+[[nodiscard]] bool assign(const ChoiceOption<E>& o, Config& c, std::string_view text) {
+  if constexpr (std::is_same_v<E, port::Offload>)  // true, false, 1 and 0, too
+    if (const auto value = parse_bool(text)) text = *value ? "on" : "off";
+  for (const auto& choice : *o.choices) {
+    if (choice.name != text) continue;
+    o.member.of(c) = choice.value;
+    return true;
+  }
+  return false;
+}
+[[nodiscard]] bool assign(const TextOption& o, Config& c, std::string_view text) {
+  if (!o.mistake_in(text).empty()) return false;
+  o.member.of(c) = text;
+  return true;
+}
+[[nodiscard]] bool assign(const ListOption& o, Config& c, std::string_view text) {
+  auto value = parse_list(text);
+  if (value) o.member.of(c) = std::move(*value);
+  return value.has_value();
+}
+
+}  // namespace mrc::inline v0_1::detail
 
 namespace mrc::inline v0_1 {
 
@@ -434,4 +737,172 @@ const Option& require_option(std::string_view name) {
   throw Error(Errc::invalid_argument, text);
 }
 
+std::string variable_name(const Option& option) {
+  std::string name = "MRC_";
+  for (const char c : option.name)
+    name += c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  return name;
+}
+
+std::string allowed_text(const Option& option) {
+  std::string text =
+      detail::visit_kind([](const auto& o) { return detail::allowed_by(o); }, option.kind->value);
+  if (!option.unit.empty()) text.append(" (").append(option.unit).append(")");
+  return text;
+}
+
+std::string value_text(const Option& option, const Config& config) {
+  return detail::visit_kind([&](const auto& o) { return detail::text_of(o, config); },
+                            option.kind->value);
+}
+
+bool value_allowed(const Option& option, const Config& config) {
+  return detail::visit_kind([&](const auto& o) { return detail::holds(o, config); },
+                            option.kind->value);
+}
+
+Error not_allowed(const std::string& what, std::string_view value, const std::string& allowed) {
+  return {Errc::invalid_argument,
+          what + ": value '" + std::string(value) + "' is not allowed; allowed: " + allowed};
+}
+
+Error value_error(const Option& option, std::string_view value, const std::string& what) {
+  if (const auto* text = std::get_if<detail::TextOption>(&option.kind->value))
+    return {Errc::invalid_argument, what + ": value '" + std::string(value) + "' is not allowed; " +
+                                        text->mistake_in(value)};
+  return not_allowed(what, value, allowed_text(option));
+}
+
+bool detail::try_assign(const Option& option, Config& config, std::string_view text) {
+  return visit_kind([&](const auto& o) { return assign(o, config, text); }, option.kind->value);
+}
+
+void assign_option(const Option& option, Config& config, std::string_view text,
+                   const std::string& what) {
+  if (!detail::try_assign(option, config, text)) throw value_error(option, text, what);
+}
+
+std::string options_markdown() {
+  const Config defaults;
+  std::string text;
+  std::string_view group;
+  for (const Option& option : options()) {
+    if (option.group != group) {
+      group = option.group;
+      text += (text.empty() ? "### " : "\n### ") + std::string(group) +
+              "\n\n| Option | Variable | Default | Allowed | Meaning |\n"
+              "|---|---|---|---|---|\n";
+    }
+    const std::string value = value_text(option, defaults);
+    text += "| `" + std::string(option.name) + "` | `" + variable_name(option) + "` | " +
+            (value.empty() ? "empty" : "`" + value + "`") + " | " + allowed_text(option) + " | " +
+            std::string(option.doc) + " |\n";
+  }
+  return text;
+}
+
+namespace detail {
+
+/// "MRC_CC_BASE_RTT" becomes "cc_base_rtt".
+[[nodiscard]] std::string option_name(std::string_view variable) {
+  std::string name;
+  for (const char c : variable.substr(4))
+    name += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return name;
+}
+
+/// Variables of the project's own scripts, tests and fuzzers. Every name that begins with
+/// kTestVariables is reserved for them; with kNcclVariables for the NCCL plugin, which reports
+/// those that it does not know itself; and with kVerbsVariables for the verbs shim.
+inline constexpr std::string_view kTestVariables = "MRC_TEST_";
+inline constexpr std::string_view kNcclVariables = "MRC_NCCL_";
+inline constexpr std::string_view kVerbsVariables = "MRC_VERBS_";
+inline constexpr std::array<std::string_view, 4> kProjectVariables{
+    "MRC_BUILD_DIR", "MRC_FUZZ_SECONDS", "MRC_SOURCE_DIR", "MRC_UPDATE_DOCS"};
+/// Variables of programs for libMRC, the vendors' C API.
+inline constexpr std::array<std::string_view, 9> kLibmrcVariables{
+    "MRC_LOG_LEVEL", "MRC_H_PATH", "MRC_LIB_DIR",          "MRC_LIB_PATH",        "MRC_LIB_SO",
+    "MRC_HOME",      "MRC_LIBDIR", "MRC_QP_EV_PROFILE_ID", "MRC_QP_CC_PROFILE_ID"};
+
+bool reserved_variable(std::string_view name) noexcept {
+  const auto contains = [name](const auto& names) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  return name.starts_with(kTestVariables) || name.starts_with(kNcclVariables) ||
+         name.starts_with(kVerbsVariables) || contains(kProjectVariables) ||
+         contains(kLibmrcVariables);
+}
+
+/// Names of the MRC_* variables that no option reads and that are not reserved.
+[[nodiscard]] std::vector<std::string> unknown_variable_names() {
+  std::vector<std::string> names;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    std::string_view name = *entry;
+    name = name.substr(0, name.find('='));
+    if (!name.starts_with("MRC_") || reserved_variable(name)) continue;
+    const bool known = std::any_of(options().begin(), options().end(), [&](const Option& option) {
+      return variable_name(option) == name;
+    });
+    if (!known) names.insert(std::upper_bound(names.begin(), names.end(), name), std::string(name));
+  }
+  return names;
+}
+
+}  // namespace detail
+
+std::string unknown_variables() {
+  std::string text;
+  for (const auto& name : detail::unknown_variable_names()) {
+    text += (text.empty() ? "unknown environment variables, ignored: " : ", ") + name;
+    if (const Option* similar = detail::similar_option(detail::option_name(name)))
+      text += " (did you mean " + variable_name(*similar) + "?)";
+  }
+  return text;
+}
+
+std::string unknown_variables_once() {
+  static std::atomic<bool> reported{false};
+  std::string text = unknown_variables();
+  if (!text.empty() && reported.exchange(true)) text.clear();
+  return text;
+}
+
 }  // namespace mrc::inline v0_1
+
+namespace mrc::inline v0_1::detail {
+
+/// True if the option's variable is set and gives the value that the option has in `config`.
+[[nodiscard]] bool set_by_environment(const Option& option, const Config& config) {
+  const char* text = std::getenv(variable_name(option).c_str());
+  if (text == nullptr || *text == '\0') return false;
+  Config same;
+  return try_assign(option, same, text) && value_text(option, same) == value_text(option, config);
+}
+
+std::string setting_name(std::string_view name, const Config& config) {
+  const Option& option = *find_option(name);
+  std::string text = "option '" + std::string(name) + "'";
+  if (!set_by_environment(option, config)) return text;
+  return text + " (environment variable " + variable_name(option) + ")";
+}
+
+void throw_naming_variables(const Config& config, std::initializer_list<std::string_view> names,
+                            const Error& error) {
+  for (const std::errc lacks : {std::errc::too_many_files_open, std::errc::not_enough_memory,
+                                std::errc::too_many_files_open_in_system})
+    if (error.code() == lacks) throw;
+  std::string note;
+  for (const std::string_view name : names) {
+    const Option& option = *find_option(name);
+    if (set_by_environment(option, config))
+      note += "; environment variable " + variable_name(option) + ": value '" +
+              value_text(option, config) + "', allowed: " + allowed_text(option);
+  }
+  if (note.empty()) throw;
+  std::string text = error.what();
+  const std::string reason = ": " + error.code().message();  // std::system_error adds it again
+  if (text.ends_with(reason)) text.resize(text.size() - reason.size());
+  throw Error(error.code(), text + note);
+}
+
+}  // namespace mrc::inline v0_1::detail

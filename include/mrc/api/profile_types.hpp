@@ -1,19 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "mrc/cc/algorithm.hpp"
+#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/path/expand.hpp"
 
+namespace mrc::inline v0_1 {
+
 /// Profiles of a device (mrc-1.0 §3.2, §7.5, §7.7): the objects by which a controller says over
 /// which paths, and with which congestion control, queue pairs send. Objects, states and operations
 /// are those of mrc_ctl.h; a member that is set here is a bit of the attribute mask there.
-namespace mrc::inline v0_1 {
 
 /// Number of a profile, chosen by whoever makes it. Format, EV and CC profiles count separately.
 using ProfileId = std::uint64_t;
@@ -180,6 +186,47 @@ struct ProfileLimits {
   std::uint32_t max_evs_per_profile = 4096;  ///< size of an array
   std::uint32_t ev_count_align = 1;          ///< sizes of arrays are multiples of this
   path::EvFormats formats{};                 ///< EVs that the planes can send
+};
+
+class Device;
+namespace detail {
+class EvEventQueue;
+}  // namespace detail
+
+/// A stream of EV events (mrc-1.0 §3.7): paths that became ASSUMED_BAD, or GOOD again, as far as
+/// the event masks of their EV profiles ask for it. Queue pairs without EV profile report both.
+/// Copies refer to the same stream. Any thread.
+class MRC_API EvEventStream {
+ public:
+  EvEventStream() = default;
+  /// Readable while there are events; for poll(), not for reading.
+  [[nodiscard]] int fd() const noexcept;
+  /// Takes the oldest events, and returns how many. When the stream is full, events are dropped,
+  /// and the next one says how many were: EvEvent::drop_count.
+  std::size_t poll(std::span<EvEvent> out) noexcept;
+  /// Adds an event, of another process's device, say. It is dropped and counted if the stream is
+  /// full.
+  void push(const EvEvent& event) noexcept;
+
+ private:
+  friend class Device;
+  explicit EvEventStream(std::shared_ptr<detail::EvEventQueue> events);
+
+  std::shared_ptr<detail::EvEventQueue> events_;
+};
+
+/// Paths that an administrator takes out of use, whatever their health: those of a plane with that
+/// EV, towards every peer; or those over a part of the plane, as in the list `deny` of a fabric
+/// description (docs/fabric.md). Without any of these, all of the plane.
+struct DeniedPaths {
+  Plane plane = 0;             ///< always named
+  std::optional<Ev> ev{};      ///< stands alone
+  std::optional<unsigned> t0;  ///< with t1: the link between the two; alone: the switch
+  std::optional<unsigned> t1;  ///< alone: the switch
+  std::string host{};          ///< alone, or with its t0: name of a host, its port in this plane
+
+  /// Equal in every field.
+  friend bool operator==(const DeniedPaths&, const DeniedPaths&) = default;
 };
 
 }  // namespace mrc::inline v0_1

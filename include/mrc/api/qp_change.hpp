@@ -8,7 +8,6 @@
 #include "mrc/core/types.hpp"
 #include "mrc/engine/verbs_types.hpp"
 #include "mrc/exchange/connection_info.hpp"
-#include "mrc/exchange/destination.hpp"
 #include "mrc/net/address.hpp"
 
 namespace mrc::inline v0_1 {

@@ -3,11 +3,8 @@
 
 /// Definitions: control sockets, and what is kept for all devices of a host.
 #include "mrc/control/client.inl"
-#include "mrc/control/fields.inl"
 #include "mrc/control/line_server.inl"
-#include "mrc/control/remote_device.inl"
 #include "mrc/control/run_folder.inl"
-#include "mrc/control/unix_socket.inl"
 #include "mrc/host/device_control.inl"
 #include "mrc/host/dumps.inl"
 #include "mrc/host/host_change.inl"

@@ -17,8 +17,8 @@
 #include <memory>
 #include <utility>
 
+#include "mrc/control/line_server.hpp"
 #include "mrc/control/run_folder.hpp"
-#include "mrc/control/unix_socket.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/core/random.hpp"
 

@@ -13,14 +13,58 @@
 
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
+#include "mrc/core/unique_fd.hpp"
 #include "mrc/exchange/connection_info.hpp"
-#include "mrc/exchange/tcp_socket.hpp"
+
+namespace mrc::inline v0_1::detail {
+
+/// TCP sockets for the exchange of connection data: non-blocking, waits that end at a deadline or
+/// when a flag is set, errors that name host, port, cause and remedy. Set-up only. Socket
+/// headers are included by tcp_socket.inl only.
+
+/// A TCP socket, closed with its owner.
+using Socket = UniqueFd;
+
+class TcpWait;  // deadline and cancel flag (tcp_socket.inl)
+
+/// Waits until something can be read, or the socket is in error. Throws when time is over; `what`
+/// is what is waited for, in the message.
+void tcp_wait_readable(const Socket& socket, const TcpWait& wait, const std::string& what);
+
+/// Connects; tries again while the port refuses.
+[[nodiscard]] Socket tcp_connect(const std::string& host, std::uint16_t port, const TcpWait& wait);
+
+/// Without an address: an IPv6 socket that takes IPv4 too, or IPv4 where there is no IPv6.
+[[nodiscard]] Socket tcp_listen(std::uint16_t port, const std::string& host);
+
+/// The port that a listener got.
+[[nodiscard]] std::uint16_t tcp_local_port(const Socket& socket);
+
+/// The next connection, or an invalid socket when there is none yet.
+[[nodiscard]] Socket tcp_accept(const Socket& listener, std::string& peer);
+
+/// Sends all of it.
+void tcp_send(const Socket& socket, Bytes bytes, const TcpWait& wait, const std::string& peer);
+
+/// Nothing more will be sent: the peer reads the end of the connection.
+void tcp_end_sending(const Socket& socket) noexcept;
+
+/// Reads what is there into `room` (not empty): 0 when nothing is there yet. Throws at the end of
+/// the connection.
+[[nodiscard]] std::size_t tcp_read(const Socket& socket, MutableBytes room,
+                                   const std::string& peer);
+
+/// True when the next read would find the end of the connection or an error.
+[[nodiscard]] bool tcp_closed(const Socket& socket) noexcept;
+
+}  // namespace mrc::inline v0_1::detail
+
+namespace mrc::inline v0_1 {
 
 /// Messages over TCP, for two programs that have no other way to exchange ConnectionInfo and to
 /// agree on parameters. Not for data. Each wait ends within 100 ms of *cancel becoming true, with
 /// an mrc::Error of code std::errc::operation_canceled: a SIGINT handler that sets a
 /// std::atomic<bool> stops a program cleanly. Other signals do not interrupt a wait.
-namespace mrc::inline v0_1 {
 
 /// "Without a limit", as a timeout.
 inline constexpr Duration kForever = Duration::max();

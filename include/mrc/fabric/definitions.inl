@@ -3,8 +3,6 @@
 
 /// Definitions: descriptions of fabrics, and the JSON that they are read from.
 #include "mrc/fabric/description.inl"
-#include "mrc/fabric/fabric_address.inl"
 #include "mrc/fabric/fabric_reader.inl"
 #include "mrc/fabric/routes.inl"
-#include "mrc/fabric/self.inl"
 #include "mrc/json/json.inl"

@@ -9,8 +9,6 @@
 #include <vector>
 
 #include "mrc/api/device_config.hpp"
-#include "mrc/api/log.hpp"
-#include "mrc/api/peer_lists.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/engine.hpp"
 #include "mrc/exchange/resolution.hpp"

@@ -9,7 +9,7 @@
 
 #include "mrc/core/error.hpp"
 #include "mrc/core/unique_fd.hpp"
-#include "mrc/exchange/foreign_peer.hpp"
+#include "mrc/exchange/connection_info.hpp"
 #include "mrc/host/connector.hpp"
 #include "mrc/net/address.hpp"
 

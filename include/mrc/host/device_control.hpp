@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "mrc/api/events.hpp"
+#include "mrc/api/device_stats.hpp"
 #include "mrc/control/line_server.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/host/control_service.hpp"

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "mrc/api/device_stats_json.hpp"
-#include "mrc/control/error_names.hpp"
+#include "mrc/control/client.hpp"
 #include "mrc/control/run_folder.hpp"
 #include "mrc/core/system.hpp"
 #include "mrc/core/value_text.hpp"

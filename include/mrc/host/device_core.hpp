@@ -15,8 +15,6 @@
 #include "mrc/api/device_config.hpp"
 #include "mrc/api/device_stats.hpp"
 #include "mrc/api/endpoint_types.hpp"
-#include "mrc/api/log.hpp"
-#include "mrc/api/plane_state.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/system.hpp"

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "mrc/api/setting_source.hpp"
+#include "mrc/api/option_table.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/core/mapped_memory.hpp"
 #include "mrc/core/random.hpp"

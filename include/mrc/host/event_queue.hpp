@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <mutex>
 
-#include "mrc/api/events.hpp"
+#include "mrc/api/device_stats.hpp"
 #include "mrc/core/containers.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/core/unique_fd.hpp"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "mrc/api/profile_types.hpp"
-#include "mrc/control/remote_device.hpp"
+#include "mrc/control/client.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/host/host_store.hpp"
 

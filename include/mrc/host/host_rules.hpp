@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "mrc/api/denied_paths.hpp"
+#include "mrc/api/profile_types.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/host/profile_set.hpp"

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "mrc/api/log.hpp"
+#include "mrc/api/device_config.hpp"
 #include "mrc/core/system.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/core/unique_fd.hpp"

@@ -7,7 +7,7 @@
 #include <thread>
 #include <utility>
 
-#include "mrc/api/environment.hpp"
+#include "mrc/api/option_table.hpp"
 #include "mrc/core/random.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/host/lane.hpp"

@@ -6,8 +6,6 @@
 #include <string>
 
 #include "mrc/api/device_config.hpp"
-#include "mrc/api/log.hpp"
-#include "mrc/api/peer_lists.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/exchange/connection_info.hpp"
 #include "mrc/net/address.hpp"

@@ -10,7 +10,6 @@
 
 #include "mrc/api/device_config.hpp"
 #include "mrc/api/device_stats.hpp"
-#include "mrc/api/log.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/engine.hpp"
 #include "mrc/exchange/connection_info.hpp"

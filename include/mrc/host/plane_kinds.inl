@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "mrc/api/setting_source.hpp"
+#include "mrc/api/option_table.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/host/plane_kinds.hpp"
 #include "mrc/plane/udp/udp_kind.hpp"

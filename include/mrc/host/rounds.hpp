@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "mrc/api/log.hpp"
+#include "mrc/api/device_config.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/engine.hpp"
 #include "mrc/host/connector.hpp"

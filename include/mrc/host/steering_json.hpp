@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "mrc/api/denied_paths.hpp"
+#include "mrc/api/profile_types.hpp"
 #include "mrc/host/host_rules.hpp"
 
 /// Rules of administrators as JSON (docs/control.md). Values and functions without state.

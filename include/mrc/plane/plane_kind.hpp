@@ -9,9 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "mrc/api/denied_paths.hpp"
 #include "mrc/api/device_config.hpp"
-#include "mrc/api/log.hpp"
+#include "mrc/api/profile_types.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"

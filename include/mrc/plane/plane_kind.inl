@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "mrc/api/setting_source.hpp"
+#include "mrc/api/option_table.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/plane/plane_kind.hpp"

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "mrc/api/device_stats.hpp"
 #include "mrc/api/fault_spec.hpp"
-#include "mrc/api/port_stats.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/plane/fault.hpp"

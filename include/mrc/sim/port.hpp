@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "mrc/api/port_stats.hpp"
+#include "mrc/api/device_stats.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/plane/port_types.hpp"
 #include "mrc/sim/fabric.hpp"

@@ -5,7 +5,6 @@
 
 #include "mrc/core/error.hpp"
 #include "mrc/fabric/fabric_reader.hpp"
-#include "mrc/fabric/self.hpp"
 #include "mrc/net/interface.hpp"
 #include "mrc_probe/prober.hpp"
 

@@ -2,7 +2,7 @@
 #include "mrc_ctl/serve/fabric_map.hpp"
 
 #include "mrc/core/error.hpp"
-#include "mrc/fabric/fabric_address.hpp"
+#include "mrc/fabric/description.hpp"
 #include "mrc/fabric/fabric_reader.hpp"
 #include "mrc/fabric/routes.hpp"
 #include "mrc_ctl/serve/host_port.hpp"

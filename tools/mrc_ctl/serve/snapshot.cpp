@@ -5,7 +5,7 @@
 #include <cmath>
 #include <span>
 
-#include "mrc/control/fields.hpp"
+#include "mrc/control/client.hpp"
 
 namespace mrc::ctl_tool {
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "mrc/api/setting_source.hpp"
+#include "mrc/api/option_table.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/fabric/fabric_reader.hpp"
 #include "mrc/plane/packet/fabric_settings.hpp"

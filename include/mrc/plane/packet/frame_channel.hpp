@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 
-#include "mrc/api/port_stats.hpp"
+#include "mrc/api/device_stats.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/plane/packet/packet_socket.hpp"
 

@@ -11,12 +11,12 @@
 #include <utility>
 #include <vector>
 
-#include "mrc/api/peer_lists.hpp"
-#include "mrc/api/setting_source.hpp"
+#include "mrc/api/device_config.hpp"
+#include "mrc/api/option_table.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/fabric/description.hpp"
+#include "mrc/fabric/fabric_reader.hpp"
 #include "mrc/fabric/routes.hpp"
-#include "mrc/fabric/self.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/net/interface.hpp"
 #include "mrc/plane/packet/fabric_settings.hpp"

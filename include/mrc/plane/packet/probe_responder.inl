@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "mrc/api/peer_lists.hpp"
+#include "mrc/api/device_config.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/plane/packet/fabric_settings.hpp"
 #include "mrc/plane/packet/packet_port.hpp"

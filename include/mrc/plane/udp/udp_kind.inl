@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "mrc/api/peer_lists.hpp"
-#include "mrc/api/setting_source.hpp"
+#include "mrc/api/device_config.hpp"
+#include "mrc/api/option_table.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/core/random.hpp"
 #include "mrc/net/address.hpp"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "mrc/api/offload.hpp"
+#include "mrc/api/device_stats.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/plane/port_options.hpp"

@@ -7,7 +7,7 @@
 #include <span>
 #include <utility>
 
-#include "mrc/api/peer_lists.hpp"
+#include "mrc/api/device_config.hpp"
 #include "mrc/core/histogram.hpp"
 #include "mrc/core/random.hpp"
 #include "mrc/core/types.hpp"

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "mrc/api/setting_source.hpp"
+#include "mrc/api/option_table.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/plane/slot.hpp"
 #include "mrc/plane/verbs/verbs_kind.hpp"
