@@ -7,7 +7,7 @@
 #include <string>
 
 #include "mrc/fabric/fabric_reader.hpp"
-#include "mrc/plane/packet/fabric_settings.hpp"
+#include "mrc/plane/packet/packet_kind.hpp"
 #include "mrc/plane/packet/probe_responder.hpp"
 #include "plane/packet_rig.hpp"
 

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "mrc/plane/packet/packet_link.hpp"
 #include "mrc/plane/packet/packet_port.hpp"
-#include "mrc/plane/packet/packet_socket.hpp"
 #include "mrc/wire/packet.hpp"
 #include "mrc/wire/transport.hpp"
 #include "plane/port_rig.hpp"

@@ -13,7 +13,6 @@
 
 #include "mrc/core/random.hpp"
 #include "mrc/plane/verbs/uc.hpp"
-#include "mrc/plane/verbs/uc_sender.hpp"
 #include "mrc/reliability/receive_window.hpp"
 
 // Messages from one device to another, in virtual time, with payload that a NIC places: UC paths

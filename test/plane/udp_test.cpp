@@ -9,8 +9,7 @@
 #include <set>
 
 #include "mrc/net/socket.hpp"
-#include "mrc/plane/udp/udp_path.hpp"
-#include "mrc/plane/udp/udp_transmit.hpp"
+#include "mrc/plane/udp/udp_kind.hpp"
 #include "udp_rig.hpp"
 
 using namespace mrc;

@@ -8,9 +8,8 @@
 #include <vector>
 
 #include "mrc/core/error.hpp"
-#include "mrc/plane/verbs/verbs_contact.hpp"
-#include "mrc/plane/verbs/verbs_format.hpp"
-#include "mrc/plane/verbs/verbs_message.hpp"
+#include "mrc/plane/verbs/verbs_device.hpp"
+#include "mrc/plane/verbs/verbs_queues.hpp"
 #include "support/errors.hpp"
 
 using namespace mrc;

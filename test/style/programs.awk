@@ -15,7 +15,7 @@ BEGIN {
   # A NIC is what a fabric description, or an RDMA device, says of this host.
   except("nccl_plugin", "mrc/fabric/fabric_reader.hpp")
   except("nccl_plugin", "mrc/fabric/fabric_reader.hpp")
-  except("nccl_plugin", "mrc/plane/packet/verbs_name.hpp")
+  except("nccl_plugin", "mrc/plane/packet/packet_kind.hpp")
   except("nccl_plugin", "mrc/plane/verbs/verbs_device.hpp")
   # A device's kind of planes knows the address that it would have.
   except("verbs_shim", "mrc/host/plane_kinds.hpp")

@@ -9,9 +9,8 @@
 #include <random>
 
 #include "mrc/net/socket.hpp"
-#include "mrc/plane/verbs/verbs_contact.hpp"
-#include "mrc/plane/verbs/verbs_message.hpp"
-#include "mrc/plane/verbs/verbs_session.hpp"
+#include "mrc/plane/verbs/verbs_device.hpp"
+#include "mrc/plane/verbs/verbs_port.hpp"
 #include "verbs_port_rig.hpp"
 
 using namespace mrc;

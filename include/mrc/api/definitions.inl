@@ -9,5 +9,4 @@
 #include "mrc/exchange/resolution.inl"
 #include "mrc/exchange/tcp_exchange.inl"
 #include "mrc/net/address.inl"
-#include "mrc/plane/port_options.inl"
 #include "mrc/version.inl"

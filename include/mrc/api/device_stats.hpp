@@ -26,7 +26,7 @@ struct PortStats {
   std::uint64_t rx_foreign = 0;    ///< MRC, but for another address than the port's
   std::uint64_t rx_malformed = 0;  ///< too short for BTH and iCRC, or cut by the buffer's size
   /// Dropped by the kernel because the receive buffer was full; on UDP sockets also what is no MRC
-  /// packet at all (plane/udp/udp_filter.hpp), which the kernel counts together.
+  /// packet at all (plane/udp/udp_port.hpp), which the kernel counts together.
   std::uint64_t rx_overrun = 0;
 
   // Of ports whose devices place payload by themselves (verbs):

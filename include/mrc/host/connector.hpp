@@ -15,8 +15,8 @@
 #include "mrc/host/peer_filter.hpp"
 #include "mrc/host/peers.hpp"
 #include "mrc/host/steering.hpp"
-#include "mrc/plane/host_addresses.hpp"
 #include "mrc/plane/plane_kind.hpp"
+#include "mrc/plane/slot.hpp"
 
 namespace mrc::inline v0_1::detail {
 

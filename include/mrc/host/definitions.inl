@@ -32,8 +32,6 @@
 #include "mrc/host/steering.inl"
 #include "mrc/host/throttle_watch.inl"
 #include "mrc/memory_region.inl"
-#include "mrc/plane/host_addresses.inl"
 #include "mrc/plane/plane_kind.inl"
-#include "mrc/plane/udp/udp_kind.inl"
 #include "mrc/queue_pair.inl"
 #include "mrc/shared_receive_queue.inl"

@@ -12,7 +12,7 @@
 
 #ifdef MRC_BUILDS_LIBRARY
 #include "mrc/plane/packet/packet_kind.hpp"
-#include "mrc/plane/packet/verbs_frames.hpp"
+#include "mrc/plane/packet/packet_link.hpp"
 #if __has_include(<infiniband/verbs.h>)
 #include "mrc/plane/verbs/verbs_kind.hpp"
 #define MRC_HAS_VERBS 1

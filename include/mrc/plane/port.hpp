@@ -2,7 +2,9 @@
 #pragma once
 
 #include <any>
+#include <array>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -15,11 +17,79 @@
 #include "mrc/core/types.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/plane/fault.hpp"
-#include "mrc/plane/port_path.hpp"
-#include "mrc/plane/port_types.hpp"
 #include "mrc/wire/burst.hpp"
+#include "mrc/wire/headers.hpp"
+#include "mrc/wire/icrc.hpp"
 
 namespace mrc::inline v0_1::port {
+
+/// One of a port's own paths, as an EV profile needs it.
+struct PortPath {
+  Ev ev;                    ///< as the receiver will see and reflect it (mrc-1.0 §3.1)
+  std::uint16_t port_path;  ///< TxPacket::port_path
+};
+
+/// What a port and its driver exchange beside wire::TxBurst.
+
+/// What a port can do; probed when it is opened.
+struct Capabilities {
+  std::uint32_t max_packet = 0;      ///< largest transport packet, BTH .. iCRC, in bytes
+  std::uint32_t max_burst = 1;       ///< packets of one path that it can send with one call
+  std::uint64_t receive_buffer = 0;  ///< bytes of unread traffic that it holds before it drops
+  bool segmentation = false;         ///< one call sends a burst (GSO)
+  bool coalescing = false;           ///< one receive can bring a burst (GRO)
+  bool batching = true;          ///< delays packets to work on many: its RTT is not the network's
+  bool exact_icrc = false;       ///< sees every field that the iCRC covers
+  bool outer_headers = false;    ///< sees ECN and DSCP of the outermost header
+  bool trimmed_packets = false;  ///< sees packets that switches have trimmed (mrc-1.0 §1.12)
+  bool holds_payload = false;    ///< may read payload after transmit(): TxPacket::copy
+  bool places_payload = false;   ///< may write payload to its place: RxPacket::placed
+};
+
+/// Received packets, filled by Port::receive(). Fixed capacity; allocated once.
+class RxBurst {
+ public:
+  /// Room for `capacity` packets.
+  explicit RxBurst(std::size_t capacity = 512) {
+    packets_.reserve(capacity);
+    origins_.reserve(capacity);
+  }
+  /// Forgets all packets.
+  void clear() noexcept {
+    packets_.clear();
+    origins_.clear();
+  }
+  /// How many more packets it takes.
+  [[nodiscard]] std::size_t room() const noexcept { return packets_.capacity() - packets_.size(); }
+  /// True if there are none.
+  [[nodiscard]] bool empty() const noexcept { return packets_.empty(); }
+  /// Needs room() > 0.
+  void push(const wire::RxPacket& packet) noexcept { packets_.push_back(packet); }
+  /// The same for a packet that has_origin(), whose RxPacket::origin will be a copy of `origin`.
+  void push(wire::RxPacket packet, const wire::Origin& origin) noexcept {
+    packet.origin = &origins_.emplace_back(origin);
+    packets_.push_back(packet);
+  }
+  /// Removes the packets for which `gone` holds.
+  template <class F>
+  void erase_if(F&& gone) {
+    std::erase_if(packets_, gone);
+  }
+  /// The packets, in order of arrival.
+  [[nodiscard]] std::span<const wire::RxPacket> packets() const noexcept { return packets_; }
+
+ private:
+  std::vector<wire::RxPacket> packets_;
+  std::vector<wire::Origin> origins_;  ///< of those that have one
+};
+
+/// A registered memory region, as a port is told of it.
+struct MemorySpan {
+  std::uint32_t key = 0;            ///< L_Key and R_Key; TxSge::region
+  std::uint8_t* address = nullptr;  ///< first byte
+  std::uint64_t length = 0;         ///< bytes
+  Access access = Access::none;     ///< rights
+};
 
 /// How a peer is reached in one plane: a value of a type of the kind of plane. The PlaneKind makes
 /// it and the port of that kind reads it; nothing between them looks inside.
@@ -201,6 +271,90 @@ class CopyingPort : public Port {
   CopyingPort(CopyingPort&&) noexcept = default;
   /// See Port.
   CopyingPort& operator=(CopyingPort&&) noexcept = default;
+};
+
+/// Settings common to all ports on sockets. A plain value.
+struct PortOptions {
+  Plane plane = 0;  ///< copied into RxPacket::plane
+  /// Which of the processes that share a host this is: the top 8 bits of its QPNs.
+  std::uint8_t slot = 0;
+
+  /// SO_RCVBUF wanted, bytes; the kernel may cap it. Packet ports have a ring of twice the size.
+  std::uint32_t receive_buffer = 8u << 20;
+  std::uint32_t send_buffer = 1u << 20;  ///< SO_SNDBUF of each sending socket, bytes
+  std::uint16_t receive_slots = 16;      ///< messages per receive call, 64 KiB each; 1 .. 256
+
+  /// False: the iCRC is sent as 0 and not checked (both ends must agree).
+  bool icrc = true;
+  wire::DscpMap dscp;  ///< to recognise trimmed packets
+
+  FaultSpec faults;                  ///< in force from the start
+  std::uint64_t fault_seed = 1;      ///< of the fault injector
+  std::uint32_t fault_slots = 2048;  ///< packets that faults can hold back at a time
+
+  /// Throws Error that names the kind of port, the option, its value and what is allowed.
+  void check(const char* kind) const;
+
+ protected:
+  /// Throws the Error of check(): "KIND: NAME is VALUE, allowed is ALLOWED".
+  [[noreturn]] static void reject(const char* kind, const char* name, std::size_t value,
+                                  const char* allowed);
+};
+
+/// Most payload SGEs of a packet: a message has UIO_MAXIOV (1024) buffers, of which header and
+/// trailer take one each.
+inline constexpr std::size_t kMaxSges = 1024 - 2;
+
+/// Whether a port that can carry transport packets of `max_packet` bytes can send this one.
+[[nodiscard]] inline bool sendable(const wire::TxPacket& p, std::uint32_t max_packet) noexcept {
+  return p.header_length >= sizeof(wire::Bth) && p.header_length <= wire::kMaxTransportHeader &&
+         p.pad <= wire::kMaxPad && p.sge_count <= kMaxSges && p.transport_length() <= max_packet;
+}
+
+/// Checks the length of received packets, computes their iCRC for the engine to judge (mrc-1.0
+/// §2.13 steps 2 to 4), and appends them to a burst. Runs after fault injection, so that injected
+/// damage is detected like real damage. A packet that says that its iCRC covers its head alone
+/// (wire::Bth::head_check()) is taken at its word if it comes from an address of take_heads(); the
+/// bit of others may have changed on the way and means nothing. One thread at a time.
+class ReceiveCheck {
+ public:
+  /// `local`: the destination address of the packets. If `icrc` is false, the iCRC is removed
+  /// and passes for right.
+  ReceiveCheck(const IpAddress& local, bool icrc) : local_(local), icrc_(icrc) {}
+
+  /// Packets from that address may have an iCRC that covers their head alone, until forget_heads()
+  /// has been called as often. Set-up; throws std::bad_alloc, and changes nothing then.
+  void take_heads(const IpAddress& from);
+  /// Undoes one take_heads().
+  void forget_heads(const IpAddress& from) noexcept;
+
+  /// Appends the packet to `rx`, which must have room, or counts in `stats` why it is dropped.
+  void pass(const RawPacket& raw, RxBurst& rx, PortStats& stats) noexcept;
+
+ private:
+  /// The part of the iCRC that all packets of one sender share: a cache entry.
+  struct Source {
+    IpAddress ip{};
+    std::uint64_t tag = 0;  ///< 0: empty
+    std::uint16_t to_port = 0;
+    bool heads = false;  ///< one of heads_: see take_heads()
+    wire::IcrcPrefix prefix;
+  };
+
+  /// An address of take_heads().
+  struct Heads {
+    IpAddress ip{};
+    std::uint32_t times = 0;
+  };
+
+  [[nodiscard]] Heads* find_heads(const IpAddress& from) noexcept;
+  void forget_sources() noexcept;
+  [[nodiscard]] std::uint32_t check_of(const RawPacket& raw, const wire::RxPacket& packet) noexcept;
+
+  IpAddress local_;
+  bool icrc_;
+  std::array<Source, 64> sources_{};
+  std::vector<Heads> heads_;
 };
 
 }  // namespace mrc::inline v0_1::port

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
+#include "mrc/plane/port.hpp"
 
-#include "mrc/plane/receive_check.hpp"
+#include <algorithm>
+#include <string>
+
+#include "mrc/core/error.hpp"
 #include "mrc/wire/headers.hpp"
 #include "mrc/wire/transport.hpp"
 
@@ -67,6 +70,25 @@ std::uint32_t ReceiveCheck::check_of(const RawPacket& raw, const wire::RxPacket&
   if (source.heads && wire::view_as<wire::Bth>(packet.bytes).head_check())
     return found - wire::icrc_of_head(source.prefix, packet.bytes);
   return found - wire::icrc(source.prefix, packet.bytes);
+}
+
+void PortOptions::check(const char* kind) const {
+  if (receive_slots < 1 || receive_slots > 256)
+    reject(kind, "receive_slots", receive_slots, "1 to 256");
+  if (fault_slots < 1 || fault_slots > 65536)
+    reject(kind, "fault_slots", fault_slots, "1 to 65536");
+  if (plane >= kMaxPlanes) reject(kind, "plane", plane, "0 to 31");
+  if (!dscp.valid())
+    throw Error(Errc::invalid_argument,
+                std::string(kind) +
+                    ": DSCP values must be below 64, and those of trimmed packets different "
+                    "from all that hosts send");
+}
+
+void PortOptions::reject(const char* kind, const char* name, std::size_t value,
+                         const char* allowed) {
+  throw Error(Errc::invalid_argument, std::string(kind) + ": " + name + " is " +
+                                          std::to_string(value) + ", allowed is " + allowed);
 }
 
 }  // namespace mrc::inline v0_1::port

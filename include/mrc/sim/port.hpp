@@ -7,7 +7,7 @@
 
 #include "mrc/api/device_stats.hpp"
 #include "mrc/net/address.hpp"
-#include "mrc/plane/port_types.hpp"
+#include "mrc/plane/port.hpp"
 #include "mrc/sim/fabric.hpp"
 #include "mrc/sim/network.hpp"
 #include "mrc/wire/packet.hpp"

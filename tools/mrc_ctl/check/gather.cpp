@@ -17,7 +17,6 @@
 #include "mrc/core/types.hpp"
 #include "mrc/exchange/connection_info.hpp"
 #include "mrc/net/interface.hpp"
-#include "mrc/plane/host_addresses.hpp"
 #include "mrc/plane/plane_kind.hpp"
 #include "mrc/plane/slot.hpp"
 #include "mrc/version.hpp"

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "mrc/plane/packet/packet_kind.hpp"
+
 #include <net/if.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <fstream>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -19,13 +25,9 @@
 #include "mrc/fabric/routes.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/net/interface.hpp"
-#include "mrc/plane/packet/fabric_settings.hpp"
-#include "mrc/plane/packet/packet_kind.hpp"
+#include "mrc/plane/packet/packet_link.hpp"
 #include "mrc/plane/packet/packet_port.hpp"
-#include "mrc/plane/packet/packet_slot.hpp"
 #include "mrc/plane/packet/probe_responder.hpp"
-#include "mrc/plane/packet/verbs_frames.hpp"
-#include "mrc/plane/packet/verbs_name.hpp"
 
 namespace mrc::inline v0_1::detail {
 
@@ -345,4 +347,150 @@ std::unique_ptr<PlaneKind> make_packet_kind(const Config& config) {
   return std::make_unique<PacketKind>(config);
 }
 
+fabric::Description read_fabric(const Config& config) {
+  fabric::Description fabric;
+  naming_variables(config, {"fabric"}, [&] {
+    try {
+      fabric = fabric::read(config.fabric);
+    } catch (const json_file::FileError& error) {
+      throw Error(Errc::invalid_argument, error.what());
+    }
+  });
+  return fabric;
+}
+
+Config in_force(Config config, const fabric::Description& fabric) {
+  const Config defaults;
+  const auto take = [&](auto Config::*option, auto value) {
+    if (config.*option == defaults.*option) config.*option = value;
+  };
+  const auto take_class = [&](std::uint8_t ExpertConfig::*option, std::uint8_t value) {
+    if (config.expert.*option == defaults.expert.*option) config.expert.*option = value;
+  };
+  take_class(&ExpertConfig::dscp_no_trim, fabric.dscp.no_trim);
+  take_class(&ExpertConfig::dscp_trimmable, fabric.dscp.trimmable);
+  take_class(&ExpertConfig::dscp_trimmable_retx, fabric.dscp.trimmable_retx);
+  take_class(&ExpertConfig::dscp_trimmed, fabric.dscp.trimmed);
+  take_class(&ExpertConfig::dscp_trimmed_last_hop, fabric.dscp.trimmed_last_hop);
+  take_class(&ExpertConfig::dscp_control, fabric.dscp.control);
+  take(&Config::cc_link_speed, fabric.link_speed * fabric.planes);
+  take(&Config::cc_base_rtt, fabric.base_rtt);
+  config.validate();
+  return config;
+}
+
+FabricSpecs specs_of(const std::vector<fabric::Path>& paths, bool routed, unsigned planes) {
+  FabricSpecs out;
+  for (const fabric::Path& path : paths)
+    if (!path.denied) out.specs.push_back({path.ev, path.plane, path.uplink});
+  out.active = out.specs.size();
+  const bool room = 2 * out.active * planes <= path::kMaxPaths;
+  for (std::size_t i = 0; routed && room && out.active > 1 && i < out.active; ++i) {
+    path::PathSpec second = out.specs[i];
+    second.ev = Ev{value(second.ev) | kSecondEv};
+    out.specs.push_back(second);
+  }
+  return out;
+}
+
+std::vector<port::PacketRoute> routes_of(const std::vector<fabric::Path>& paths) {
+  std::vector<port::PacketRoute> routes;
+  for (const fabric::Path& path : paths)
+    if (path.route.destination != path::Ipv6{})
+      routes.push_back({path.route.destination, path.route.segment, path.route.has_srh});
+  return routes;
+}
+
+std::vector<port::PortPath> paths_of(const fabric::Description& fabric, const fabric::Host& self,
+                                     Plane plane, unsigned ecmp_paths) {
+  std::vector<port::PortPath> paths;
+  if (fabric.forwarding == fabric::Forwarding::ecmp) {
+    for (const fabric::Path& path : fabric::plane_paths(fabric, plane, self, self, ecmp_paths))
+      paths.push_back({path.ev, path.uplink});
+    return paths;
+  }
+  for (unsigned u = 0; u < fabric.t1; ++u)
+    paths.push_back({fabric::path_ev(fabric, plane, u), static_cast<std::uint16_t>(u)});
+  return paths;
+}
+
 }  // namespace mrc::inline v0_1::detail
+
+namespace mrc::inline v0_1::port {
+
+void PacketPortOptions::check() const {
+  constexpr const char* kKind = "packet port";
+  PortOptions::check(kKind);
+  const auto wrong = [&](const std::string& what) {
+    throw Error(Errc::invalid_argument, std::string(kKind) + ": " + what);
+  };
+  if (interface.empty()) wrong("no interface is named");
+  if (is_v4(local) || is_unspecified(local))
+    wrong("the local address is " + format_ip(local) + ", must be an IPv6 address");
+  if (udp_port == 0) reject(kKind, "udp_port", udp_port, "1 to 65535");
+  if (paths.empty()) wrong("it has no paths");
+  for (const PortPath& path : paths)
+    if (path.port_path >= kMaxPaths)
+      reject(kKind, "port_path", path.port_path, ("0 to " + std::to_string(kMaxPaths - 1)).c_str());
+}
+
+VerbsPlaneName parse_verbs_plane(std::string_view text) {
+  VerbsPlaneName plane;
+  const auto bad = [&](const std::string& why) {
+    throw Error(Errc::invalid_argument, "verbs plane \"" + std::string(text) + "\": " + why +
+                                            "; the form is DEVICE, DEVICE:PORT or "
+                                            "DEVICE:PORT@ADDRESS, as mlx5_0:1@192.0.2.1");
+  };
+  std::string_view rest = text;
+  if (const auto at = rest.find('@'); at != rest.npos) {
+    try {
+      plane.address = parse_ip(rest.substr(at + 1));
+    } catch (const Error&) {
+      bad("\"" + std::string(rest.substr(at + 1)) + "\" is not a numeric IPv4 or IPv6 address");
+    }
+    if (is_unspecified(plane.address)) bad("the address names no host");
+    if (is_link_local(plane.address))
+      bad("link-local addresses are never used, since they do not say by which network a peer is "
+          "reached");
+    rest = rest.substr(0, at);
+  }
+  if (const auto colon = rest.find(':'); colon != rest.npos) {
+    const std::string_view digits = rest.substr(colon + 1);
+    const auto [end, error] =
+        std::from_chars(digits.data(), digits.data() + digits.size(), plane.port);
+    if (error != std::errc{} || end != digits.data() + digits.size() || plane.port == 0)
+      bad("\"" + std::string(digits) + "\" is not the number of a port");
+    rest = rest.substr(0, colon);
+  }
+  if (rest.empty() || rest.find_first_of("/ \t") != rest.npos) bad("no device is named");
+  plane.device = rest;
+  return plane;
+}
+
+std::vector<VerbsPlaneName> parse_verbs_planes(std::string_view list) {
+  std::vector<VerbsPlaneName> planes;
+  while (!list.empty()) {
+    const std::string_view text = list.substr(0, list.find(','));
+    planes.push_back(parse_verbs_plane(text));
+    list.remove_prefix(std::min(list.size(), text.size() + 1));
+  }
+  return planes;
+}
+
+VerbsPlaneName verbs_port_of_interface(const std::string& interface, const std::string& folder) {
+  namespace fs = std::filesystem;
+  std::error_code none;  // a folder that is not there, or goes away meanwhile, is empty
+  for (const auto& device : fs::directory_iterator(folder, none))
+    for (const auto& port : fs::directory_iterator(device.path() / "ports", none))
+      for (const auto& gid : fs::directory_iterator(port.path() / "gid_attrs" / "ndevs", none)) {
+        std::string name;
+        std::getline(std::ifstream(gid.path()), name);
+        if (name != interface) continue;
+        return parse_verbs_plane(device.path().filename().string() + ":" +
+                                 port.path().filename().string());
+      }
+  throw Error(Errc::not_found, "interface " + interface +
+                                   " belongs to no RDMA device; `rdma link` lists those that do");
+}
+
+}  // namespace mrc::inline v0_1::port

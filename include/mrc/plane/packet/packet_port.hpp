@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sys/socket.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -13,13 +15,16 @@
 #include "mrc/net/address.hpp"
 #include "mrc/net/interface.hpp"
 #include "mrc/net/socket.hpp"
-#include "mrc/plane/packet/frame_channel.hpp"
-#include "mrc/plane/packet/packet_options.hpp"
-#include "mrc/plane/peer_table.hpp"
+#include "mrc/plane/fault.hpp"
+#include "mrc/plane/packet/packet_kind.hpp"
+#include "mrc/plane/packet/packet_link.hpp"
+#include "mrc/plane/plane_kind.hpp"
 #include "mrc/plane/port.hpp"
-#include "mrc/plane/port_path.hpp"
 #include "mrc/wire/burst.hpp"
+#include "mrc/wire/headers.hpp"
+#include "mrc/wire/icrc.hpp"
 #include "mrc/wire/ip.hpp"
+#include "mrc/wire/packet.hpp"
 
 namespace mrc::inline v0_1::port {
 
@@ -176,5 +181,117 @@ class PacketPort final : public CopyingPort {
   std::unique_ptr<PacketTransmitter> transmitter_;
   std::unique_ptr<PacketReceiver> receiver_;
 };
+
+/// The settings of a PacketReceiver. A plain value.
+struct PacketReceiverOptions {
+  IpAddress local{};                                ///< (inner) destination address of the packets
+  Plane plane = 0;                                  ///< copied into RxPacket::plane
+  wire::EvFormat ev_format = wire::EvFormat::stev;  ///< how EVs are carried
+  wire::ParseOptions parse;                         ///< what is accepted; its check_icrc is ignored
+  bool icrc = true;                                 ///< false: the iCRC is not checked
+};
+
+/// Takes frames from a channel, parses their headers, checks the iCRC and returns the packets as
+/// views into the channel's memory, valid until the next receive(). All input is untrusted. One
+/// thread at a time.
+class PacketReceiver {
+ public:
+  /// Nothing is read before the first receive().
+  explicit PacketReceiver(const PacketReceiverOptions& options);
+  PacketReceiver(const PacketReceiver&) = delete;
+  PacketReceiver& operator=(const PacketReceiver&) = delete;
+
+  /// Appends what has arrived for the Ethernet address `own`, up to rx.room(). What does not fit is
+  /// returned by the next call.
+  void receive(FrameChannel& channel, const wire::MacAddress& own, Time now, FaultInjector& faults,
+               RxBurst& rx, PortStats& stats) noexcept;
+
+  /// True if frames that have been read wait for room.
+  [[nodiscard]] bool leftover() const noexcept { return next_ < frames_.size(); }
+
+ private:
+  /// Where packets go after fault injection.
+  struct Sink;
+
+  /// Parses a frame. False, and counted in `stats`, if it is not an MRC packet for this port.
+  [[nodiscard]] bool take_apart(MutableBytes frame, const wire::MacAddress& own, RawPacket& packet,
+                                PortStats& stats) noexcept;
+
+  PacketReceiverOptions options_;
+  std::span<const MutableBytes> frames_;  ///< of the last read
+  std::size_t next_ = 0;                  ///< frame that is parsed next
+  ReceiveCheck check_;
+};
+
+/// An entry of a packet port's address table: the headers in front of BTH, complete except for the
+/// fields that differ between packets.
+struct PacketPeer {
+  bool known = false;               ///< the entry is in use
+  bool resolved = false;            ///< next_hop is known
+  bool used = false;                ///< a packet was sent since the next hop was looked up
+  IpAddress target{};               ///< address that the next hop is looked up for
+  IpAddress gateway{};              ///< neighbour that gets the frames: a router, or the peer
+  MacAddress next_hop{};            ///< its Ethernet address, if resolved
+  wire::Envelope envelope;          ///< of all its packets
+  std::vector<PacketRoute> routes;  ///< [port_path]; none: not encapsulated
+  wire::IcrcPrefix prefix;          ///< iCRC input in front of BTH, patched per packet
+};
+
+/// Sends each packet as a frame of its own, up to kBatch frames with one call. Payload is not
+/// copied here: the channel gathers it from the user's memory. The object is large (scratch space)
+/// and belongs on the heap. One thread at a time.
+class PacketTransmitter {
+ public:
+  static constexpr std::size_t kBatch = 64;  ///< frames per call
+
+  /// `format`: how EVs are carried; `icrc`: if false, the iCRC is sent as 0.
+  PacketTransmitter(wire::EvFormat format, bool icrc) noexcept : format_(format), icrc_(icrc) {}
+  PacketTransmitter(const PacketTransmitter&) = delete;
+  PacketTransmitter& operator=(const PacketTransmitter&) = delete;
+
+  /// True while no further packet may be added before flush().
+  [[nodiscard]] bool full(const wire::TxPacket& next) const noexcept {
+    return count_ == kBatch || vectors_used_ + next.sge_count + 2 > kVectors;
+  }
+
+  /// Adds a frame. `route` is null for a packet without encapsulation. full() must be false.
+  void add(const wire::TxBurst& burst, const wire::TxPacket& packet, PacketPeer& peer,
+           const PacketRoute* route, const MacAddress& own) noexcept;
+
+  /// Sends the frames added, as many as the channel takes, discards the rest and returns how many
+  /// were sent. If not all, errno is the error of the first that was not.
+  std::size_t flush(FrameChannel& channel, PortStats& stats) noexcept;
+
+ private:
+  static constexpr std::size_t kVectors = 2048;
+  using Head = std::array<std::uint8_t,
+                          wire::kEthernetHeader + wire::kMaxEnvelope + wire::kMaxTransportHeader>;
+  using Trailer = std::array<std::uint8_t, 8>;
+
+  /// Writes the headers from Ethernet to UDP; returns their length in bytes.
+  [[nodiscard]] std::size_t put_envelope(Head& head, const wire::TxPacket& packet,
+                                         const PacketPeer& peer, const PacketRoute* route,
+                                         const MacAddress& own) const noexcept;
+
+  [[nodiscard]] std::uint32_t icrc_of(const wire::TxBurst& burst, const wire::TxPacket& packet,
+                                      PacketPeer& peer) const noexcept;
+
+  wire::EvFormat format_;
+  bool icrc_;
+  std::size_t count_ = 0, vectors_used_ = 0;
+  std::array<mmsghdr, kBatch> messages_{};
+  std::array<Head, kBatch> heads_;
+  std::array<Trailer, kBatch> trailers_;
+  std::array<std::uint32_t, kBatch> lengths_{};
+  std::array<iovec, kVectors> vectors_;
+};
+
+/// Attaches a filter to a packet socket, by which the kernel selects the MRC packets of one
+/// process. It passes frames that carry MRC (mrc-1.0 §1.1): IPv6, optionally within IPv6 with or
+/// without an SRH; UDP to `udp_port`, or to the alternative port if that is the usual one [C-1]; to
+/// a QPN whose top 8 bits are `slot`. Endpoint operations go to QPN 2 of the host and so to all
+/// processes on it; each recognises its own by sender and operation number. Throws Error if the
+/// kernel refuses the filter.
+void attach_slot_filter(const Socket& socket, std::uint8_t slot, std::uint16_t udp_port);
 
 }  // namespace mrc::inline v0_1::port

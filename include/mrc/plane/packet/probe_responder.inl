@@ -8,9 +8,9 @@
 
 #include "mrc/api/device_config.hpp"
 #include "mrc/net/address.hpp"
-#include "mrc/plane/packet/fabric_settings.hpp"
+#include "mrc/plane/packet/packet_kind.hpp"
+#include "mrc/plane/packet/packet_link.hpp"
 #include "mrc/plane/packet/packet_port.hpp"
-#include "mrc/plane/packet/packet_slot.hpp"
 #include "mrc/plane/packet/probe_responder.hpp"
 
 namespace mrc::inline v0_1::detail {

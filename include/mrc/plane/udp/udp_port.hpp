@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sys/socket.h>
+
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -14,12 +17,11 @@
 #include "mrc/net/interface.hpp"
 #include "mrc/net/socket.hpp"
 #include "mrc/plane/fault.hpp"
-#include "mrc/plane/peer_table.hpp"
+#include "mrc/plane/plane_kind.hpp"
 #include "mrc/plane/port.hpp"
-#include "mrc/plane/port_path.hpp"
-#include "mrc/plane/udp/udp_options.hpp"
-#include "mrc/plane/udp/udp_path.hpp"
+#include "mrc/plane/udp/udp_kind.hpp"
 #include "mrc/wire/burst.hpp"
+#include "mrc/wire/icrc.hpp"
 #include "mrc/wire/ip.hpp"
 
 namespace mrc::inline v0_1::port {
@@ -279,5 +281,247 @@ class UdpPort final : public CopyingPort {
   std::unique_ptr<UdpTransmitter> transmitter_;
   std::unique_ptr<UdpReceiver> receiver_;
 };
+
+/// The settings of a UdpReceiver. A plain value.
+struct UdpReceiverOptions {
+  IpAddress local{};  ///< destination address of the packets, covered by the iCRC
+  Plane plane = 0;    ///< copied into RxPacket::plane
+  wire::EvFormat ev_format = wire::EvFormat::udp;  ///< how EVs are carried
+  wire::DscpMap dscp;                              ///< to recognize trimmed packets
+  bool icrc = true;                                ///< false: the iCRC is not checked
+  std::size_t slots = 16;                          ///< datagrams per system call
+};
+
+/// Receives datagrams into a fixed pool, splits those that the kernel has coalesced (GRO) into
+/// packets, checks the iCRC and returns them as views into the pool, valid until the next
+/// release() or read. All input is untrusted. One thread at a time.
+class UdpReceiver {
+ public:
+  /// Bytes of a slot: any UDP datagram fits, a coalesced one too.
+  static constexpr std::size_t kSlotBytes = 65536;
+
+  /// Allocates the pool: options.slots slots of kSlotBytes.
+  explicit UdpReceiver(const UdpReceiverOptions& options);
+  UdpReceiver(const UdpReceiver&) = delete;
+  UdpReceiver& operator=(const UdpReceiver&) = delete;
+
+  /// What may come from that address: ReceiveCheck::take_heads().
+  void take_heads(const IpAddress& from) { check_.take_heads(from); }
+  /// Undoes one take_heads().
+  void forget_heads(const IpAddress& from) noexcept { check_.forget_heads(from); }
+
+  /// Begins a round of up to two receive() calls into the same `rx`: frees what fault injection has
+  /// delivered in earlier rounds, and delivers the packets that are due by now. Once per round,
+  /// since `rx` refers to them.
+  void release(Time now, FaultInjector& faults, RxBurst& rx, PortStats& stats) noexcept;
+
+  /// Appends what has arrived, up to rx.room(). What does not fit is returned by the next call,
+  /// which then reads no further datagrams, from whatever socket: they would overwrite the pool.
+  /// `to_port` is the socket's own, covered by the iCRC; host byte order. True if there was
+  /// anything to return, now or by the next call.
+  bool receive(const Socket& socket, std::uint16_t to_port, Time now, FaultInjector& faults,
+               RxBurst& rx, PortStats& stats) noexcept;
+
+  /// True if the last read took as many datagrams as it asked for: more may wait in the socket.
+  [[nodiscard]] bool backlogged() const noexcept { return backlogged_; }
+  /// True if packets that have been read wait for room.
+  [[nodiscard]] bool leftover() const noexcept { return next_ < count_; }
+
+ private:
+  struct Slot {
+    SocketAddress from;
+    iovec vector{};
+    alignas(cmsghdr) std::array<std::uint8_t, 128> control{};
+  };
+
+  /// A datagram that is being split: the facts that all its packets share.
+  struct Datagram {
+    RawPacket packet;         ///< `bytes`: the rest of the datagram
+    std::size_t segment = 0;  ///< bytes of each packet; the last may be shorter
+  };
+
+  /// Where packets go after fault injection.
+  struct Sink;
+
+  /// Makes a message ready for recvmmsg().
+  void prepare(std::size_t i) noexcept;
+
+  /// One recvmmsg(); false if nothing was there.
+  [[nodiscard]] bool read(const Socket& socket, Time now, std::size_t room,
+                          PortStats& stats) noexcept;
+
+  /// Splits what was read into packets, until the sink is full or all is done.
+  void split(Time now, FaultInjector& faults, Sink& sink) noexcept;
+
+  /// Reads address and control data of the datagram at next_.
+  void open(PortStats& stats) noexcept;
+
+  /// Copies the sender's address; false if it is not of the socket's family.
+  [[nodiscard]] bool sender(const Slot& slot) noexcept;
+
+  /// Reads ToS, flow label and segment size from the control data.
+  void controls(msghdr& m, std::uint8_t& tos, std::uint32_t& flow_label) noexcept;
+
+  UdpReceiverOptions options_;
+  bool v4_;
+  bool backlogged_ = false;
+  bool paused_ = false;  ///< until last_read_ nobody had read for a while; a round may read twice
+  bool one_by_one_ = false;  ///< the last read that brought anything brought one packet
+  bool opened_ = false;      ///< datagram_ describes the message at next_
+  std::unique_ptr<std::uint8_t[]> pool_;
+  std::vector<Slot> slots_;
+  std::vector<mmsghdr> messages_;
+  std::uint16_t to_port_ = 0;  ///< of the messages
+  Time last_read_{};           ///< when they were read
+  std::size_t next_ = 0;       ///< message that is being split
+  std::size_t count_ = 0;      ///< messages read
+  std::size_t packets_ = 0;    ///< packets in them, so far
+  std::size_t expected_ = 1;   ///< packets per datagram in the previous call, rounded up
+  Datagram datagram_;
+  ReceiveCheck check_;
+};
+
+/// An entry of the port's address table.
+struct UdpPeer {
+  SocketAddress address;    ///< length 0: empty entry
+  wire::IcrcPrefix prefix;  ///< from this port to the peer
+  bool segmented = true;    ///< GSO may be used
+  bool heads = false;       ///< UdpRoute::heads
+  bool bound = false;       ///< packets leave from UdpPath::bound, if that is open
+  bool reached = true;      ///< there is a route to it by an interface that is up, as far as known
+  bool passing = false;     ///< UdpRoute::passing
+  std::uint32_t mtu = 0;    ///< bytes; of the links that lead to it, if they are not the plane's
+};
+
+/// Sends the packets of one group, which share peer and path. Consecutive packets of one size
+/// become one GSO message, and one system call sends several messages. Payload is not copied here,
+/// but for that of small packets: the kernel gathers it from the user's memory. The object is large
+/// (scratch space for one call) and belongs on the heap. One thread at a time.
+class UdpTransmitter {
+ public:
+  static constexpr std::uint32_t kMaxSegments = 64;    ///< per message (kernels before 6.9)
+  static constexpr std::uint32_t kMaxMessage = 65507;  ///< bytes of one message, by UDP over IPv4
+
+  /// What became of a group.
+  struct Outcome {
+    std::uint32_t taken = 0;   ///< packets sent, or dropped because they can never be sent
+    bool unreachable = false;  ///< the kernel has no route, or the network is down
+    bool too_long = false;     ///< packets exceeded the MTU of the interface, and were dropped
+  };
+
+  /// `usual_tos`: ToS that the paths' sockets send with. `max_packet`: bytes of the largest packet,
+  /// BTH .. iCRC.
+  UdpTransmitter(bool v4, bool gso, bool icrc, std::uint8_t usual_tos,
+                 std::uint32_t max_packet) noexcept;
+  UdpTransmitter(const UdpTransmitter&) = delete;
+  UdpTransmitter& operator=(const UdpTransmitter&) = delete;
+
+  /// Sets the constructor's `max_packet` anew.
+  void set_max_packet(std::uint32_t max_packet) noexcept { max_packet_ = max_packet; }
+
+  /// Becomes false when the kernel or the device turns out not to support GSO.
+  [[nodiscard]] bool gso() const noexcept { return gso_; }
+
+  /// Sends `packets` of `burst` to `peer` on `path`, as many as the socket takes. `joined`: by GSO,
+  /// if that works.
+  Outcome send(const wire::TxBurst& burst, std::span<const wire::TxPacket> packets, bool joined,
+               UdpPeer& peer, const UdpPath& path, PortStats& stats) noexcept;
+
+ private:
+  static constexpr std::size_t kMessages = 16;
+  static constexpr std::size_t kPackets = 256;
+  static constexpr std::size_t kVectors = 2048;
+  /// A packet of so many bytes or fewer is put together in one place: the kernel takes longer for
+  /// three pieces than that takes.
+  static constexpr std::uint32_t kSmall = 256;
+  /// Control data of a message: ToS, and the segment size for GSO.
+  static constexpr std::size_t kTosSpace = CMSG_SPACE(sizeof(int));
+  static constexpr std::size_t kSegmentSpace = CMSG_SPACE(sizeof(std::uint16_t));
+
+  enum class Verdict : std::uint8_t { retry, busy, unreachable, too_long, refused };
+
+  /// The packets of one message.
+  struct Run {
+    std::uint32_t packets = 0;
+    std::uint32_t bytes = 0;
+    std::uint32_t segment = 0;  ///< bytes of each packet; the last may be shorter
+    std::uint8_t tos = 0;
+    bool closed = false;  ///< a shorter packet was last
+  };
+  struct alignas(cmsghdr) Control {
+    std::array<std::uint8_t, kTosSpace + kSegmentSpace> bytes;
+  };
+  /// Pad and iCRC of one packet.
+  using Trailer = std::array<std::uint8_t, 8>;
+
+  /// Writes the constant parts of the control data of message i.
+  void prepare(std::size_t i) noexcept;
+
+  /// Lays out messages for as many of `packets` as there is room for. used_ is 0 if the first one
+  /// exceeds a limit.
+  void build(const wire::TxBurst& burst, std::span<const wire::TxPacket> packets, bool joined,
+             UdpPeer& peer, const UdpPath& path) noexcept;
+
+  /// True if the packet can be a further segment of the last message.
+  [[nodiscard]] bool joins(const wire::TxPacket& p, std::size_t vectors) const noexcept;
+
+  /// Starts a new message; false if there is no room for it.
+  [[nodiscard]] bool open(const wire::TxPacket& p, const UdpPeer& peer,
+                          const UdpPath& path) noexcept;
+
+  /// Adds the packet to the last message.
+  void append(const wire::TxPacket& p, std::span<const wire::TxSge> sges, UdpPeer& peer,
+              const UdpPath& path) noexcept;
+
+  void push(const std::uint8_t* data, std::size_t length) noexcept {
+    // The kernel only reads; the system call's structure has no const.
+    vectors_[vectors_used_++] = {const_cast<std::uint8_t*>(data), length};
+  }
+
+  /// Copies a part of a small packet.
+  void put(Bytes part) noexcept {
+    std::copy(part.begin(), part.end(), copies_.begin() + static_cast<std::ptrdiff_t>(copied_));
+    copied_ += part.size();
+  }
+
+  /// Completes the control data of message i. Every message that has not the socket's ToS carries
+  /// its own: that costs some 50 ns, a setsockopt() at every change of class four times as much.
+  void close(std::size_t i) noexcept;
+
+  /// Sends the messages and returns how many the kernel took. If not all, errno is the error of the
+  /// first one that it did not take.
+  [[nodiscard]] std::size_t flush(const Socket& socket, PortStats& stats) noexcept;
+
+  /// What to do about a message that the kernel did not take.
+  [[nodiscard]] Verdict judge(int error, const Run& run) noexcept;
+
+  bool v4_;
+  bool gso_;
+  bool icrc_;
+  bool gso_proven_ = false;
+  std::uint8_t usual_tos_;
+  std::uint32_t max_packet_;
+  std::size_t used_ = 0;  ///< messages laid out
+  std::size_t vectors_used_ = 0;
+  std::size_t trailers_used_ = 0;
+  std::size_t copied_ = 0;  ///< bytes of copies_
+  std::array<Run, kMessages> runs_{};
+  std::array<mmsghdr, kMessages> messages_{};
+  std::array<SocketAddress, kMessages> addresses_{};
+  std::array<Control, kMessages> controls_{};
+  std::array<Trailer, kPackets> trailers_{};
+  std::array<iovec, kVectors> vectors_{};
+  std::array<std::uint8_t, 16 * kSmall> copies_{};
+};
+
+/// Attaches a filter to a UDP socket, by which the kernel drops what can't be MRC before it is
+/// queued and before any thread is woken: too short for a BTH, another opcode, another transport
+/// version. QPN and key are left to the engine, which counts what is wrong with them.
+///
+/// Of datagrams that the kernel has joined (GRO) a filter sees only the first: those longer than
+/// `largest`, which no packet is, pass, or one forged datagram would take the genuine ones behind
+/// it along. The kernel counts what it drops together with what finds no room in the buffer. Throws
+/// Error if it refuses the filter.
+void attach_udp_filter(const Socket& socket, std::uint32_t largest);
 
 }  // namespace mrc::inline v0_1::port

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "mrc/plane/udp/udp_port.hpp"
+
 #include <fcntl.h>
 #include <linux/sock_diag.h>
 #include <net/if.h>
@@ -13,6 +15,9 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
 #include <exception>
 #include <system_error>
 #include <utility>
@@ -21,13 +26,14 @@
 #include "mrc/core/system.hpp"
 #include "mrc/core/unique_fd.hpp"
 #include "mrc/net/interface.hpp"
+#include "mrc/net/socket.hpp"
+#include "mrc/plane/port.hpp"
 #include "mrc/plane/slot.hpp"
-#include "mrc/plane/udp/udp_filter.hpp"
-#include "mrc/plane/udp/udp_port.hpp"
-#include "mrc/plane/udp/udp_receive.hpp"
-#include "mrc/plane/udp/udp_transmit.hpp"
 #include "mrc/wire/headers.hpp"
 #include "mrc/wire/icrc.hpp"
+#include "mrc/wire/ip.hpp"
+#include "mrc/wire/opcode.hpp"
+#include "mrc/wire/transport.hpp"
 
 namespace mrc::inline v0_1::port {
 
@@ -429,6 +435,412 @@ std::uint32_t UdpPort::room() const noexcept {
   const auto headers =
       static_cast<std::uint32_t>(wire::envelope_size(is_v4(local_.ip), wire::Encapsulation::none));
   return std::min(std::max(outgoing_mtu_, 576u) - headers, UdpTransmitter::kMaxMessage);
+}
+
+namespace detail {
+
+/// After so long without reading there may be many datagrams.
+inline constexpr Duration kReadPause = std::chrono::microseconds(100);
+
+template <class T>
+[[nodiscard]] inline T read_as(const std::uint8_t* data) noexcept {
+  T value;
+  std::memcpy(&value, data, sizeof value);
+  return value;
+}
+
+}  // namespace detail
+
+/// Receives the packets that fault injection lets through, for ReceiveCheck.
+struct UdpReceiver::Sink {
+  UdpReceiver& receiver;
+  RxBurst& rx;
+  PortStats& stats;
+  [[nodiscard]] bool full() const noexcept { return rx.room() == 0; }
+  void deliver(const RawPacket& packet) noexcept { receiver.check_.pass(packet, rx, stats); }
+};
+
+UdpReceiver::UdpReceiver(const UdpReceiverOptions& options)
+    : options_(options),
+      v4_(is_v4(options.local)),
+      pool_(std::make_unique_for_overwrite<std::uint8_t[]>(options.slots * kSlotBytes)),
+      slots_(options.slots),
+      messages_(options.slots),
+      check_(options.local, options.icrc) {
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    slots_[i].vector = {pool_.get() + i * kSlotBytes, kSlotBytes};
+    msghdr& m = messages_[i].msg_hdr;
+    m.msg_name = &slots_[i].from.any;
+    m.msg_iov = &slots_[i].vector;
+    m.msg_iovlen = 1;
+    m.msg_control = slots_[i].control.data();
+    prepare(i);
+  }
+}
+
+void UdpReceiver::prepare(std::size_t i) noexcept {
+  msghdr& m = messages_[i].msg_hdr;
+  m.msg_namelen = sizeof(sockaddr_in6);
+  m.msg_controllen = slots_[i].control.size();
+  m.msg_flags = 0;
+}
+
+void UdpReceiver::release(Time now, FaultInjector& faults, RxBurst& rx, PortStats& stats) noexcept {
+  if (!faults.active()) [[likely]]
+    return;
+  Sink sink{*this, rx, stats};
+  faults.release(now, sink);
+}
+
+bool UdpReceiver::receive(const Socket& socket, std::uint16_t to_port, Time now,
+                          FaultInjector& faults, RxBurst& rx, PortStats& stats) noexcept {
+  Sink sink{*this, rx, stats};
+  if (sink.full()) return true;
+  if (!leftover()) {
+    if (!read(socket, now, rx.room(), stats)) return false;
+    to_port_ = to_port;
+  }
+  split(now, faults, sink);
+  return true;
+}
+
+bool UdpReceiver::read(const Socket& socket, Time now, std::size_t room,
+                       PortStats& stats) noexcept {
+  // As many datagrams as should fit if they hold as many packets as those of the last call. But one
+  // while packets come one by one: the kernel would look for a second in vain.
+  const std::size_t most = std::clamp<std::size_t>(room / expected_, 1, slots_.size());
+  if (now != last_read_) paused_ = now - std::exchange(last_read_, now) > detail::kReadPause;
+  const std::size_t wanted = one_by_one_ && count_ == 0 && !paused_ ? 1 : most;
+  for (std::size_t i = 0; i < count_; ++i) prepare(i);  // the kernel has written to these
+  const int n = uncancelled::recvmmsg(socket.fd(), messages_.data(), static_cast<unsigned>(wanted),
+                                      MSG_DONTWAIT);
+  next_ = 0;
+  count_ = n > 0 ? static_cast<std::size_t>(n) : 0;
+  backlogged_ = count_ == most;
+  opened_ = false;
+  packets_ = 0;
+  if (count_ > 0) ++stats.rx_calls;
+  return count_ > 0;
+}
+
+void UdpReceiver::split(Time now, FaultInjector& faults, Sink& sink) noexcept {
+  const bool faulty = faults.active();
+  for (; next_ < count_; ++next_, opened_ = false) {
+    if (!opened_) open(sink.stats);
+    opened_ = true;
+    MutableBytes& rest = datagram_.packet.bytes;
+    while (!rest.empty()) {
+      if (sink.full()) return;
+      RawPacket packet = datagram_.packet;
+      packet.bytes = rest.first(std::min(rest.size(), datagram_.segment));
+      packet.facts.udp_length = static_cast<std::uint32_t>(packet.bytes.size() + sizeof(wire::Udp));
+      rest = rest.subspan(packet.bytes.size());
+      ++packets_;
+      if (faulty) [[unlikely]]
+        faults.receive(now, packet, sink);
+      else
+        sink.deliver(packet);
+    }
+  }
+  expected_ = std::max<std::size_t>(1, (packets_ + count_ - 1) / count_);
+  one_by_one_ = packets_ == 1;
+}
+
+void UdpReceiver::open(PortStats& stats) noexcept {
+  const mmsghdr& message = messages_[next_];
+  Slot& slot = slots_[next_];
+  datagram_ = {};
+  RawPacket& packet = datagram_.packet;
+  if (message.msg_len == 0 || (message.msg_hdr.msg_flags & MSG_TRUNC) != 0 || !sender(slot)) {
+    ++stats.rx_malformed;
+    return;
+  }
+  packet.bytes = {static_cast<std::uint8_t*>(slot.vector.iov_base), message.msg_len};
+  datagram_.segment = message.msg_len;
+  std::uint8_t tos = 0;
+  std::uint32_t flow_label = 0;
+  controls(messages_[next_].msg_hdr, tos, flow_label);
+  packet.to_port = to_port_;
+  packet.traffic_class = tos;
+  packet.flow_label = flow_label;
+  packet.facts.plane = options_.plane;
+  packet.facts.source = source_tag(packet.from);
+  packet.facts.entropy = wire::from_wire({packet.port, flow_label}, options_.ev_format);
+  packet.facts.ecn = wire::ecn_of(tos);
+  const std::uint8_t dscp = wire::dscp_of(tos);
+  packet.facts.trim = options_.dscp.classify(dscp);
+  packet.trimmable = dscp == options_.dscp.trimmable || dscp == options_.dscp.trimmable_retx;
+}
+
+bool UdpReceiver::sender(const Slot& slot) noexcept {
+  RawPacket& packet = datagram_.packet;
+  if (v4_) {
+    if (slot.from.any.sa_family != AF_INET) return false;
+    packet.from = make_v4(0, 0, 0, 0);
+    std::memcpy(packet.from.data() + 12, &slot.from.v4.sin_addr, 4);
+    packet.port = ntohs(slot.from.v4.sin_port);
+  } else {
+    if (slot.from.any.sa_family != AF_INET6) return false;
+    std::memcpy(packet.from.data(), &slot.from.v6.sin6_addr, 16);
+    packet.port = ntohs(slot.from.v6.sin6_port);
+  }
+  return true;
+}
+
+void UdpReceiver::controls(msghdr& m, std::uint8_t& tos, std::uint32_t& flow_label) noexcept {
+  constexpr int kFlowInfo = 11;  // IPV6_FLOWINFO, which <netinet/in.h> leaves out
+  for (cmsghdr* c = CMSG_FIRSTHDR(&m); c != nullptr; c = CMSG_NXTHDR(&m, c)) {
+    const std::uint8_t* data = CMSG_DATA(c);
+    const std::size_t length = c->cmsg_len - CMSG_LEN(0);
+    if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TOS && length >= 1) {
+      tos = *data;
+    } else if (c->cmsg_level == SOL_UDP && c->cmsg_type == UDP_GRO && length >= sizeof(int)) {
+      const int size = detail::read_as<int>(data);
+      if (size > 0) datagram_.segment = static_cast<std::size_t>(size);
+    } else if (c->cmsg_level == IPPROTO_IPV6 && length >= sizeof(int)) {
+      if (c->cmsg_type == IPV6_TCLASS) tos = static_cast<std::uint8_t>(detail::read_as<int>(data));
+      if (c->cmsg_type == kFlowInfo)
+        flow_label = ntohl(detail::read_as<std::uint32_t>(data)) & 0xFFFFF;
+    }
+  }
+}
+
+UdpTransmitter::UdpTransmitter(bool v4, bool gso, bool icrc, std::uint8_t usual_tos,
+                               std::uint32_t max_packet) noexcept
+    : v4_(v4), gso_(gso), icrc_(icrc), usual_tos_(usual_tos), max_packet_(max_packet) {
+  for (std::size_t i = 0; i < kMessages; ++i) prepare(i);
+}
+
+UdpTransmitter::Outcome UdpTransmitter::send(const wire::TxBurst& burst,
+                                             std::span<const wire::TxPacket> packets, bool joined,
+                                             UdpPeer& peer, const UdpPath& path,
+                                             PortStats& stats) noexcept {
+  std::uint32_t done = 0;
+  bool too_long = false;
+  const Socket& socket = peer.bound && path.bound.open() ? path.bound : path.socket;
+  const auto total = static_cast<std::uint32_t>(packets.size());
+  while (done < total) {
+    build(burst, packets.subspan(done), joined, peer, path);
+    if (used_ == 0) {  // the first packet exceeds a limit, and would again
+      ++stats.tx_errors;
+      ++done;
+      continue;
+    }
+    const std::size_t sent = flush(socket, stats);
+    for (std::size_t i = 0; i < sent; ++i) done += runs_[i].packets;
+    if (sent == used_) continue;
+    switch (judge(errno, runs_[sent])) {
+      case Verdict::retry:
+        continue;
+      case Verdict::busy:
+        stats.tx_busy += total - done;
+        return {done, false, too_long};
+      case Verdict::unreachable:
+        return {done, true, too_long};
+      case Verdict::too_long:
+        too_long = true;
+        [[fallthrough]];
+      case Verdict::refused:
+        stats.tx_errors += runs_[sent].packets;
+        done += runs_[sent].packets;
+        continue;
+    }
+  }
+  return {done, false, too_long};
+}
+
+void UdpTransmitter::prepare(std::size_t i) noexcept {
+  controls_[i].bytes.fill(0);
+  cmsghdr tos{};
+  tos.cmsg_len = CMSG_LEN(sizeof(int));
+  tos.cmsg_level = v4_ ? IPPROTO_IP : IPPROTO_IPV6;
+  tos.cmsg_type = v4_ ? IP_TOS : IPV6_TCLASS;
+  std::memcpy(controls_[i].bytes.data(), &tos, sizeof tos);
+  cmsghdr segment{};
+  segment.cmsg_len = CMSG_LEN(sizeof(std::uint16_t));
+  segment.cmsg_level = SOL_UDP;
+  segment.cmsg_type = UDP_SEGMENT;
+  std::memcpy(controls_[i].bytes.data() + kTosSpace, &segment, sizeof segment);
+}
+
+void UdpTransmitter::build(const wire::TxBurst& burst, std::span<const wire::TxPacket> packets,
+                           bool joined, UdpPeer& peer, const UdpPath& path) noexcept {
+  joined = joined && gso_ && peer.segmented;
+  used_ = vectors_used_ = trailers_used_ = copied_ = 0;
+  for (const wire::TxPacket& p : packets) {
+    const std::size_t vectors = p.sge_count + std::size_t{2};
+    if (!sendable(p, max_packet_) || vectors_used_ + vectors > kVectors ||
+        trailers_used_ == kPackets)
+      break;
+    if (!(joined && used_ > 0 && joins(p, vectors)) && !open(p, peer, path)) break;
+    append(p, burst.sges(p), peer, path);
+  }
+  for (std::size_t i = 0; i < used_; ++i) close(i);
+}
+
+bool UdpTransmitter::joins(const wire::TxPacket& p, std::size_t vectors) const noexcept {
+  const Run& run = runs_[used_ - 1];
+  const std::uint32_t length = p.transport_length();
+  return !run.closed && run.packets < kMaxSegments && length <= run.segment &&
+         run.bytes + length <= kMaxMessage && run.tos == wire::make_tos(p.dscp, p.ecn) &&
+         messages_[used_ - 1].msg_hdr.msg_iovlen + vectors <= kMaxSges + 2;
+}
+
+bool UdpTransmitter::open(const wire::TxPacket& p, const UdpPeer& peer,
+                          const UdpPath& path) noexcept {
+  if (used_ == kMessages) return false;
+  const std::size_t i = used_++;
+  runs_[i] = {0, 0, p.transport_length(), wire::make_tos(p.dscp, p.ecn), false};
+  addresses_[i] = peer.address;
+  if (!v4_) addresses_[i].v6.sin6_flowinfo = htonl(path.flow_label);
+  msghdr& m = messages_[i].msg_hdr;
+  m = {};
+  m.msg_name = &addresses_[i].any;
+  m.msg_namelen = addresses_[i].length;
+  m.msg_iov = vectors_.data() + vectors_used_;
+  return true;
+}
+
+void UdpTransmitter::append(const wire::TxPacket& p, std::span<const wire::TxSge> sges,
+                            UdpPeer& peer, const UdpPath& path) noexcept {
+  const std::uint32_t length = p.transport_length();
+  Trailer& trailer = trailers_[trailers_used_++];
+  trailer = {};
+  if (icrc_) {
+    peer.prefix.patch(path.source_port, static_cast<std::uint16_t>(length + sizeof(wire::Udp)));
+    const Bytes header(p.header.data(), p.header_length);
+    const std::uint32_t icrc = wire::view_as<wire::Bth>(header).head_check()
+                                   ? wire::icrc_of_head(peer.prefix, header, sges, p.pad)
+                                   : wire::icrc(peer.prefix, header, sges, p.pad);
+    wire::store_icrc(trailer.data() + p.pad, icrc + p.check_seed);
+  }
+  const std::size_t first = vectors_used_;
+  if (length <= kSmall && copies_.size() - copied_ >= length) {
+    std::uint8_t* const packet = copies_.data() + copied_;
+    put({p.header.data(), p.header_length});
+    for (const wire::TxSge& sge : sges) put({sge.data, sge.length});
+    put({trailer.data(), p.pad + wire::kIcrcSize});
+    push(packet, length);
+  } else {
+    push(p.header.data(), p.header_length);
+    for (const wire::TxSge& sge : sges) push(sge.data, sge.length);
+    push(trailer.data(), p.pad + wire::kIcrcSize);
+  }
+  Run& run = runs_[used_ - 1];
+  ++run.packets;
+  run.bytes += length;
+  run.closed = length < run.segment;
+  messages_[used_ - 1].msg_hdr.msg_iovlen += vectors_used_ - first;
+}
+
+void UdpTransmitter::close(std::size_t i) noexcept {
+  const int tos = runs_[i].tos;
+  const bool marked = tos != usual_tos_;
+  if (marked) std::memcpy(controls_[i].bytes.data() + CMSG_LEN(0), &tos, sizeof tos);
+  const bool segmented = runs_[i].packets > 1;
+  if (segmented) {
+    const auto segment = static_cast<std::uint16_t>(runs_[i].segment);
+    std::memcpy(controls_[i].bytes.data() + kTosSpace + CMSG_LEN(0), &segment, sizeof segment);
+  }
+  msghdr& m = messages_[i].msg_hdr;
+  m.msg_control = controls_[i].bytes.data() + (marked ? 0 : kTosSpace);
+  m.msg_controllen = (marked ? kTosSpace : 0) + (segmented ? kSegmentSpace : 0);
+}
+
+std::size_t UdpTransmitter::flush(const Socket& socket, PortStats& stats) noexcept {
+  std::size_t sent = 0;
+  while (sent < used_) {
+    // sendmmsg() reports an error for the first message only. If a later one fails, the next call,
+    // which starts with it, returns the error.
+    const int n =
+        uncancelled::sendmmsg(socket.fd(), messages_.data() + sent,
+                              static_cast<unsigned>(used_ - sent), MSG_DONTWAIT | MSG_NOSIGNAL);
+    ++stats.tx_calls;
+    if (n <= 0) break;
+    for (int i = 0; i < n; ++i, ++sent) {
+      stats.tx_packets += runs_[sent].packets;
+      stats.tx_bytes += runs_[sent].bytes;
+      gso_proven_ = gso_proven_ || runs_[sent].packets > 1;
+    }
+  }
+  return sent;
+}
+
+UdpTransmitter::Verdict UdpTransmitter::judge(int error, const Run& run) noexcept {
+  switch (error) {
+    case EINTR:
+      return Verdict::retry;
+    case EAGAIN:
+    case ENOBUFS:
+    case ENOMEM:
+      return Verdict::busy;
+    case ENETDOWN:
+    case ENETUNREACH:
+    case EHOSTUNREACH:
+    case ENODEV:
+      return Verdict::unreachable;
+    case EMSGSIZE:
+      return Verdict::too_long;
+    default:
+      break;
+  }
+  // EIO: the outgoing device can't compute checksums, which GSO needs. EINVAL: the kernel has no
+  // GSO, or a driver rejects it; only trusted before GSO has worked once.
+  if (gso_ && run.packets > 1 && (error == EIO || (error == EINVAL && !gso_proven_))) {
+    gso_ = false;
+    return Verdict::retry;
+  }
+  // Kernels before 6.11 say EINVAL of segments that exceed the MTU.
+  return error == EINVAL && run.packets > 1 ? Verdict::too_long : Verdict::refused;
+}
+
+namespace detail {
+
+/// The program of attach_udp_filter(). A plain value.
+class UdpFilter final : public FilterProgram {
+ public:
+  explicit UdpFilter(std::uint32_t largest) {
+    constexpr std::uint32_t kBth = sizeof(wire::Udp), kRange = 0x1F;
+    load_length();
+    const std::size_t joined =
+        jump_if_above(static_cast<std::uint32_t>(sizeof(wire::Udp)) + largest);
+    load_byte(kBth + sizeof(wire::Bth) - 1);  // rejects what is shorter
+    load_byte(kBth + 1);
+    emit(BPF_ALU | BPF_AND | BPF_K, 0x0F);
+    require(0);  // transport version
+    load_byte(kBth);
+    const std::size_t datagram = jump_if(static_cast<std::uint8_t>(wire::Opcode::datagram));
+    const std::size_t with_imm = jump_if(static_cast<std::uint8_t>(wire::Opcode::datagram_imm));
+    emit(BPF_ALU | BPF_AND | BPF_K, 0xFF & ~kRange);
+    require(kFirst);
+    // A bit for each opcode of that range.
+    load_byte(kBth);
+    emit(BPF_ALU | BPF_AND | BPF_K, kRange);
+    emit(BPF_MISC | BPF_TAX, 0);
+    emit(BPF_LD | BPF_IMM, known());
+    emit(BPF_ALU | BPF_RSH | BPF_X, 0);
+    emit(BPF_ALU | BPF_AND | BPF_K, 1);
+    require(1);
+    land(joined);
+    land(datagram);
+    land(with_imm);
+    finish();
+  }
+
+ private:
+  static constexpr std::uint8_t kFirst = 0xC0;
+  [[nodiscard]] static constexpr std::uint32_t known() {
+    std::uint32_t bits = 0;
+    for (unsigned i = 0; i < 32; ++i)
+      if (wire::is_known(static_cast<std::uint8_t>(kFirst + i))) bits |= 1u << i;
+    return bits;
+  }
+};
+
+}  // namespace detail
+
+void attach_udp_filter(const Socket& socket, std::uint32_t largest) {
+  detail::UdpFilter(largest).attach(socket);
 }
 
 }  // namespace mrc::inline v0_1::port

@@ -12,7 +12,7 @@
 #include "mrc/core/random.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/net/address.hpp"
-#include "mrc/plane/port_path.hpp"
+#include "mrc/plane/port.hpp"
 #include "mrc/plane/stranger_answer.hpp"
 #include "mrc/plane/udp/udp_port.hpp"
 #include "mrc/wire/burst.hpp"

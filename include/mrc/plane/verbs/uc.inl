@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "mrc/plane/verbs/uc.hpp"
+
 #include <arpa/inet.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
+#include <cstdlib>
+#include <cstring>
 #include <string>
 #include <utility>
 
 #include "mrc/core/error.hpp"
-#include "mrc/plane/verbs/verbs_uc.hpp"
 
 namespace mrc::inline v0_1::port {
 
@@ -224,6 +228,567 @@ void VerbsUcSend::take_sent(std::vector<wire::CopyId>& released) noexcept {
       release(lane, number, released);
     }
   }
+}
+
+namespace detail {
+
+/// Whether writers may write it and readers return it.
+[[nodiscard]] inline bool valid_uc_header(const UcHeader& h, std::size_t header_length) noexcept {
+  return h.name.path < kMaxUcPaths && h.payload_length >= 1 && h.payload_length <= kMaxUcPayload &&
+         h.pad <= 3 && header_length >= kMinUcHeader && header_length <= wire::kMaxTransportHeader;
+}
+
+}  // namespace detail
+
+bool UcHeadersWriter::append(const UcHeader& h) noexcept {
+  const std::size_t length = h.header.size();
+  if (!detail::valid_uc_header(h, length) ||
+      buffer_.size() - size_ < sizeof(detail::UcHeaderEntry) + length)
+    return false;
+  detail::UcHeaderEntry entry;
+  entry.path = h.name.path;
+  entry.epoch = h.name.epoch;
+  entry.header_length = static_cast<std::uint8_t>(length);
+  entry.seq = h.name.seq;
+  entry.payload_length = h.payload_length;
+  entry.pad = h.pad;
+  entry.check = h.check;
+  std::memcpy(buffer_.data() + size_, &entry, sizeof entry);
+  std::memcpy(buffer_.data() + size_ + sizeof entry, h.header.data(), length);
+  size_ += sizeof entry + length;
+  return true;
+}
+
+bool UcHeadersReader::next(UcHeader& h) noexcept {
+  if (rest_.empty() || malformed_) return false;
+  malformed_ = true;
+  detail::UcHeaderEntry entry;
+  if (rest_.size() < sizeof entry) return false;
+  std::memcpy(&entry, rest_.data(), sizeof entry);
+  const std::size_t length = entry.header_length;
+  UcHeader read;
+  read.name = {entry.path, entry.epoch, entry.seq};
+  read.payload_length = entry.payload_length;
+  read.pad = entry.pad;
+  read.check = entry.check;
+  if (!detail::valid_uc_header(read, length) || rest_.size() - sizeof entry < length) return false;
+  read.header = rest_.subspan(sizeof entry, length);
+  h = read;
+  rest_ = rest_.subspan(sizeof entry + length);
+  malformed_ = false;
+  return true;
+}
+
+namespace detail {
+
+/// At most one of each path, in their order.
+[[nodiscard]] inline bool valid_uc_origins(std::span<const UcName> origins) noexcept {
+  int last = -1;
+  for (const UcName& name : origins) {
+    if (name.path <= last || name.path >= kMaxUcPaths || name.seq == kNoUcSeq) return false;
+    last = name.path;
+  }
+  return !origins.empty();
+}
+
+}  // namespace detail
+
+std::size_t write_uc_origins(MutableBytes buffer, std::span<const UcName> origins) noexcept {
+  if (!detail::valid_uc_origins(origins)) return 0;
+  const std::size_t paths = origins.back().path + std::size_t{1};
+  const std::size_t by_name = 1 + origins.size() * sizeof(detail::UcOriginEntry);
+  const std::size_t by_path = 1 + paths * sizeof(detail::UcPathOrigin);
+  if (buffer.size() < std::min(by_name, by_path)) return 0;
+  std::uint8_t* out = buffer.data();
+  if (by_name <= by_path) {
+    *out++ = static_cast<std::uint8_t>(origins.size());
+    for (const UcName& name : origins) {
+      detail::UcOriginEntry entry;
+      entry.path = name.path;
+      entry.epoch = name.epoch;
+      entry.seq = name.seq;
+      std::memcpy(out, &entry, sizeof entry);
+      out += sizeof entry;
+    }
+    return by_name;
+  }
+  *out++ = static_cast<std::uint8_t>(detail::kUcAllPaths | paths);
+  for (std::size_t path = 0; path < paths; ++path) {
+    detail::UcPathOrigin entry;
+    entry.seq = kNoUcSeq;
+    if (origins.front().path == path) {
+      entry.epoch = origins.front().epoch;
+      entry.seq = origins.front().seq;
+      origins = origins.subspan(1);
+    }
+    std::memcpy(out, &entry, sizeof entry);
+    out += sizeof entry;
+  }
+  return by_path;
+}
+
+std::size_t read_uc_origins(Bytes message, UcOrigins& origins) noexcept {
+  origins.count = 0;
+  if (message.empty()) return 0;
+  const bool by_path = (message[0] & detail::kUcAllPaths) != 0;
+  const std::size_t count = message[0] & (detail::kUcAllPaths - 1u);
+  const std::size_t each = by_path ? sizeof(detail::UcPathOrigin) : sizeof(detail::UcOriginEntry);
+  const std::size_t size = 1 + count * each;
+  if (count > kMaxUcPaths || message.size() < size) return 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint8_t* in = message.data() + 1 + i * each;
+    if (by_path) {
+      detail::UcPathOrigin entry;
+      std::memcpy(&entry, in, sizeof entry);
+      if (entry.seq != kNoUcSeq)
+        origins.add({static_cast<std::uint16_t>(i), entry.epoch, entry.seq});
+    } else {
+      detail::UcOriginEntry entry;
+      std::memcpy(&entry, in, sizeof entry);
+      origins.add({entry.path, entry.epoch, entry.seq});
+    }
+  }
+  if (detail::valid_uc_origins(origins.all())) return size;
+  origins.count = 0;
+  return 0;
+}
+
+namespace detail {
+
+/// The options, or an Error.
+[[nodiscard]] inline const UcReceiverOptions& checked(const UcReceiverOptions& o) {
+  if (o.paths < 1 || o.paths > kMaxUcPaths || o.ring < 2 || o.ring > 65536 || o.waits < 1 ||
+      o.waits > 1u << 20 || o.reset_after <= Duration{})
+    throw Error(Errc::invalid_argument, "UC receiver: options are out of range");
+  return o;
+}
+
+}  // namespace detail
+
+UcReceiver::UcReceiver(const UcReceiverOptions& o)
+    : reset_after_(detail::checked(o).reset_after),
+      ring_mask_(std::bit_ceil(o.ring) - 1),
+      paths_(o.paths),
+      slots_(std::size_t{o.paths} * std::bit_ceil(o.ring)),
+      waits_(o.paths, o.waits) {
+  for (std::uint16_t path = 0; path < o.paths; ++path) empty_ring(path);
+}
+
+void UcReceiver::vacate(Slot& s) noexcept {
+  if (s.has == Has::header) ++stats_.unmatched_headers;
+  if (s.has == Has::payload) ++stats_.unmatched_arrivals;
+  s.has = Has::nothing;
+}
+
+void UcReceiver::empty_ring(std::uint16_t path) noexcept {
+  for (std::uint32_t i = 0; i <= ring_mask_; ++i) {
+    Slot& s = slot(path, i);
+    vacate(s);
+    s.arrived = i + 1;  // belongs to another slot: none
+  }
+}
+
+const UcJoined* UcReceiver::join(const UcHeader& h, std::uint32_t length) noexcept {
+  if (h.payload_length != length) {
+    ++stats_.length_mismatches;
+    return nullptr;
+  }
+  ++stats_.joined;
+  joined_ = {.header = h.header,
+             .payload_length = h.payload_length,
+             .path = h.name.path,
+             .pad = h.pad,
+             .check = h.check};
+  return &joined_;
+}
+
+void UcReceiver::promise_broken(std::uint16_t path, std::uint32_t seq, std::uint32_t length,
+                                Time now) noexcept {
+  Path& p = paths_[path];
+  if (slot(path, seq).arrived == seq)
+    ++stats_.duplicates;
+  else
+    ++stats_.overtaken;
+  if (length > 0) ++stats_.late_writes;
+  slot(path, seq).arrived = seq;
+  broken_ = true;
+  if (p.broken) return;
+  p.broken = true;
+  p.deadline = now;
+}
+
+const UcJoined* UcReceiver::arrived(std::uint16_t path, std::uint8_t epoch, std::uint32_t seq,
+                                    std::uint32_t length, Time now) noexcept {
+  if (path >= paths_.size()) return nullptr;
+  Path& p = paths_[path];
+  if (epoch != p.epoch) {
+    ++stats_.stale_epochs;
+    return nullptr;
+  }
+  if (length == 0) ++stats_.markers;
+  if (uc_steps(p.highest, seq) <= 0) {
+    promise_broken(path, seq, length, now);
+    return nullptr;
+  }
+  p.highest = seq;
+  Slot& s = slot(path, seq);
+  s.arrived = seq;
+  if (p.broken) {
+    if (length > 0) ++stats_.unmatched_arrivals;
+    return nullptr;
+  }
+  if (p.deadline != kNever) {
+    waits_.reach(path, seq);
+    p.deadline = waits_.waits_for(path) ? now + reset_after_ : kNever;
+  }
+  if (length == 0) return nullptr;
+
+  if (s.has == Has::header && s.seq == seq) {
+    s.has = Has::both;
+    UcHeader h;
+    h.name = {path, epoch, seq};
+    h.payload_length = s.length;
+    h.pad = s.pad;
+    h.check = s.check;
+    h.header = {s.header.data(), s.header_length};
+    return join(h, length);
+  }
+  if (s.has != Has::nothing && uc_steps(seq, s.seq) > 0) {  // a later packet's header is here
+    ++stats_.unmatched_arrivals;
+    return nullptr;
+  }
+  vacate(s);
+  s.seq = seq;
+  s.length = static_cast<std::uint16_t>(std::min(length, 0xFFFFu));
+  s.has = Has::payload;
+  return nullptr;
+}
+
+const UcJoined* UcReceiver::header(const UcHeader& h) noexcept {
+  const UcName& name = h.name;
+  if (name.path >= paths_.size() || h.header.size() > wire::kMaxTransportHeader) {
+    ++stats_.malformed;
+    return nullptr;
+  }
+  const Path& p = paths_[name.path];
+  if (name.epoch != p.epoch) {
+    ++stats_.stale_epochs;
+    return nullptr;
+  }
+  Slot& s = slot(name.path, name.seq);
+  const bool here = s.has != Has::nothing && s.seq == name.seq;
+  if (here && s.has != Has::payload) return nullptr;  // the same message twice
+  if (here && !p.broken) {
+    s.has = Has::both;
+    return join(h, s.length);
+  }
+  // The packet has been lost, or is so far ahead that it will be; or its place is taken by a later
+  // one.
+  const std::int32_t ahead = uc_steps(p.highest, name.seq);
+  if (p.broken || ahead <= 0 || static_cast<std::uint32_t>(ahead) > ring_mask_ + 1 ||
+      (s.has != Has::nothing && uc_steps(name.seq, s.seq) > 0)) {
+    ++stats_.unmatched_headers;
+    return nullptr;
+  }
+  vacate(s);
+  s.seq = name.seq;
+  s.length = h.payload_length;
+  s.pad = h.pad;
+  s.check = h.check;
+  s.header_length = static_cast<std::uint8_t>(h.header.size());
+  std::memcpy(s.header.data(), h.header.data(), h.header.size());
+  s.has = Has::header;
+  return nullptr;
+}
+
+UcVerdict UcReceiver::retransmitted(std::span<const UcName> origins, const wire::PacketName& packet,
+                                    Time now) noexcept {
+  UcOrigins open;
+  bool good = !origins.empty() && origins.size() <= kMaxUcPaths;
+  for (std::size_t i = 0; good && i < origins.size(); ++i) {
+    const UcName& origin = origins[i];
+    if (origin.path >= paths_.size()) {
+      good = false;
+      break;
+    }
+    const Path& p = paths_[origin.path];
+    const std::int32_t steps = uc_epoch_steps(p.epoch, origin.epoch);
+    good = steps <= 0;  // it is this end that makes epochs
+    if (steps == 0 && (p.broken || uc_steps(p.highest, origin.seq) > 0)) open.add(origin);
+  }
+  if (!good) {
+    ++stats_.malformed;
+    return UcVerdict::drop;
+  }
+  if (open.count == 0)  // nor may what an earlier retransmission has named be forgotten
+    return waits_.contains(packet) ? UcVerdict::unsettled : UcVerdict::settled;
+  if (!waits_.add(packet, open.all())) {
+    ++stats_.no_room;
+    return UcVerdict::drop;
+  }
+  for (const UcName& origin : open.all()) {
+    Path& p = paths_[origin.path];
+    if (p.deadline == kNever) p.deadline = now + reset_after_;
+  }
+  return UcVerdict::unsettled;
+}
+
+bool UcReceiver::reset(std::uint16_t path, std::uint8_t epoch) noexcept {
+  if (path >= paths_.size() || uc_epoch_steps(paths_[path].epoch, epoch) <= 0) return false;
+  empty_ring(path);
+  waits_.reach_all(path);
+  paths_[path] = {};
+  paths_[path].epoch = epoch;
+  ++stats_.resets;
+  return true;
+}
+
+std::uint64_t UcReceiver::wants_reset(Time now) noexcept {
+  std::uint64_t wanted = 0;
+  if (idle()) return wanted;
+  for (std::size_t path = 0; path < paths_.size(); ++path) {
+    if (paths_[path].deadline > now) continue;
+    wanted |= std::uint64_t{1} << path;
+    paths_[path].deadline = now + reset_after_;
+  }
+  return wanted;
+}
+
+Time UcReceiver::next_deadline() const noexcept {
+  Time next = kNever;
+  if (idle()) return next;
+  for (const Path& p : paths_) next = std::min(next, p.deadline);
+  return next;
+}
+
+UcSender::UcSender(const UcSenderOptions& o)
+    : path_count_(o.paths), believe_(ticks(o.believe)), protect_(ticks(o.protect)), mask_(0) {
+  constexpr Duration kMost = std::chrono::hours{24};
+  if (o.paths < 1 || o.paths > kMaxUcPaths)
+    throw Error(Errc::invalid_argument, "UC paths: " + std::to_string(o.paths) + ", not 1 to " +
+                                            std::to_string(kMaxUcPaths));
+  if (o.capacity < 1 || o.capacity > 1u << 24)
+    throw Error(Errc::invalid_argument, "UC origins: " + std::to_string(o.capacity) +
+                                            ", not 1 to " + std::to_string(1u << 24));
+  if (o.protect < Duration{} || o.believe < o.protect || o.believe > kMost)
+    throw Error(Errc::invalid_argument,
+                "UC origins: times must be 0 <= protect <= believe <= 24 hours");
+  entries_.resize(std::bit_ceil(o.capacity));
+  mask_ = static_cast<std::uint32_t>(entries_.size()) - 1;
+}
+
+void UcSender::add_peer(PeerId id, Time now) {
+  Peer& peer = peers_.claim(id);
+  peer.paths.resize(path_count_);
+  peer.since = tick(now);
+}
+
+void UcSender::forget(PeerId id) noexcept {
+  peers_.remove(id);
+}
+
+bool UcSender::knows(PeerId id) const noexcept {
+  const Peer* peer = peers_.find(id);
+  return peer != nullptr && !peer->paths.empty();
+}
+
+UcName UcSender::assign(PeerId id, std::uint16_t path) noexcept {
+  Path& p = peers_.find(id)->paths[path];
+  p.used = true;
+  if (p.next == kNoUcSeq) p.next = 0;
+  return {path, p.epoch, p.next++};
+}
+
+void UcSender::take_back(PeerId id, const UcName& name) noexcept {
+  Peer* peer = peers_.find(id);
+  if (peer == nullptr || name.path >= peer->paths.size()) return;
+  Path& p = peer->paths[name.path];
+  if (p.epoch == name.epoch && p.next == name.seq + 1) p.next = name.seq;
+}
+
+bool UcSender::restart(PeerId id, std::uint16_t path, std::uint8_t epoch) noexcept {
+  Peer* peer = peers_.find(id);
+  if (peer == nullptr || path >= peer->paths.size()) return false;
+  Path& p = peer->paths[path];
+  if (uc_epoch_steps(p.epoch, epoch) <= 0) return false;
+  p = {.next = 0, .used = false, .epoch = epoch};
+  return true;
+}
+
+bool UcSender::taken(const Entry& e, Qpn owner, Psn psn, std::uint32_t now_tick) const noexcept {
+  const std::uint32_t holder = e.owner_path >> 8;
+  if (holder == kNoOwner || protect_ == 0 || now_tick - e.tick > protect_) return false;
+  if (holder != value(owner)) return true;
+  // The same number again is another packet, or one that was not sent. What is further away than a
+  // window has been acknowledged.
+  const std::int32_t steps = psn - Psn{e.psn_epoch >> 8};
+  return steps != 0 && std::abs(steps) <= kMaxWindow;
+}
+
+bool UcSender::remember(Qpn owner, Psn psn, const UcName* name, Time now) noexcept {
+  Entry& e = entry_of(owner, psn);
+  const std::uint32_t now_tick = tick(now);
+  if (taken(e, owner, psn, now_tick)) {
+    ++stats_.refused;
+    return false;
+  }
+  e.owner_path = value(owner) << 8 | (name != nullptr ? name->path : kByUd);
+  e.psn_epoch = psn.value() << 8 | (name != nullptr ? name->epoch : 0u);
+  e.seq = name != nullptr ? name->seq : 0;
+  e.tick = now_tick;
+  return true;
+}
+
+UcOriginKind UcSender::origin(Qpn owner, Psn psn, PeerId id, Time now, UcName& name) noexcept {
+  const Entry& e = entry_of(owner, psn);
+  const Peer* peer = peers_.find(id);
+  const bool ours = peer != nullptr && e.owner_path >> 8 == value(owner) &&
+                    e.psn_epoch >> 8 == psn.value() && tick(now) - e.tick < believe_ &&
+                    static_cast<std::int32_t>(e.tick - peer->since) >= 0;
+  const std::uint32_t path = e.owner_path & 0xFF;
+  if (ours && path == kByUd) return UcOriginKind::none;
+  if (ours && path < peer->paths.size()) {
+    const Path& p = peer->paths[path];
+    if (p.epoch != (e.psn_epoch & 0xFF)) return UcOriginKind::none;  // reset since
+    if (uc_steps(e.seq, p.next) > 0) {  // else the path never had it: another peer's
+      name = {static_cast<std::uint16_t>(path), p.epoch, e.seq};
+      return UcOriginKind::name;
+    }
+  }
+  ++stats_.forgotten;
+  return UcOriginKind::unknown;
+}
+
+void UcSender::barrier(PeerId id, UcOrigins& origins) const noexcept {
+  origins.count = 0;
+  const Peer* peer = peers_.find(id);
+  if (peer == nullptr) return;
+  for (std::uint16_t path = 0; path < peer->paths.size(); ++path) {
+    const Path& p = peer->paths[path];
+    const std::uint32_t newest = p.next != 0 ? p.next - 1 : kNoUcSeq - 1;
+    if (p.used) origins.add({path, p.epoch, newest});
+  }
+}
+
+UcWaits::UcWaits(std::size_t paths, std::size_t waits)
+    : waits_(waits), packets_(waits), buckets_(std::bit_ceil(waits), kNone), lists_(paths) {
+  settled_.reserve(waits);
+  given_.reserve(waits);
+  for (std::size_t i = waits; i-- > 0;) {
+    const auto index = static_cast<Index>(i);
+    waits_[i].sibling = free_wait_;
+    packets_[i].chain = free_packet_;
+    free_wait_ = free_packet_ = index;
+  }
+}
+
+UcWaits::Index& UcWaits::bucket(const wire::PacketName& name) noexcept {
+  const std::uint32_t hash = (value(name.qpn) * 0x9E3779B1u + name.psn.value()) * 0x85EBCA6Bu;
+  return buckets_[(hash ^ hash >> 16) & (buckets_.size() - 1)];
+}
+
+UcWaits::Index UcWaits::find(const wire::PacketName& name) noexcept {
+  Index packet = bucket(name);
+  while (packet != kNone && !(packets_[packet].name == name)) packet = packets_[packet].chain;
+  return packet;
+}
+
+UcWaits::Index UcWaits::new_packet(const wire::PacketName& name) noexcept {
+  const auto settled = std::find(settled_.begin(), settled_.end(), name);
+  if (settled != settled_.end()) {  // not any more
+    *settled = settled_.back();
+    settled_.pop_back();
+  } else if (packet_count_ + settled_.size() >= packets_.size()) {
+    return kNone;  // so that settled_ never grows
+  }
+  const Index packet = free_packet_;
+  Packet& p = packets_[packet];
+  free_packet_ = p.chain;
+  Index& head = bucket(name);
+  p = {.name = name, .first = kNone, .chain = head};
+  head = packet;
+  ++packet_count_;
+  return packet;
+}
+
+bool UcWaits::add(const wire::PacketName& name, std::span<const UcName> origins) noexcept {
+  if (origins.empty() || waits_.size() - wait_count_ < origins.size()) return false;
+  Index packet = find(name);
+  if (packet == kNone) packet = new_packet(name);
+  if (packet == kNone) return false;
+  for (const UcName& origin : origins) {
+    Index wait = packets_[packet].first;
+    while (wait != kNone && waits_[wait].path != origin.path) wait = waits_[wait].sibling;
+    if (wait != kNone) {
+      if (uc_steps(waits_[wait].seq, origin.seq) <= 0) continue;
+      unlink(wait);
+    } else {
+      wait = free_wait_;
+      free_wait_ = waits_[wait].sibling;
+      ++wait_count_;
+      waits_[wait].packet = packet;
+      waits_[wait].path = origin.path;
+      waits_[wait].sibling = packets_[packet].first;
+      packets_[packet].first = wait;
+    }
+    waits_[wait].seq = origin.seq;
+    link(wait);
+  }
+  return true;
+}
+
+void UcWaits::link(Index wait) noexcept {
+  Wait& w = waits_[wait];
+  List& list = lists_[w.path];
+  Index before = list.last;  // most come in their order
+  while (before != kNone && uc_steps(w.seq, waits_[before].seq) > 0) before = waits_[before].before;
+  w.before = before;
+  w.after = before == kNone ? list.first : waits_[before].after;
+  (before == kNone ? list.first : waits_[before].after) = wait;
+  (w.after == kNone ? list.last : waits_[w.after].before) = wait;
+}
+
+void UcWaits::unlink(Index wait) noexcept {
+  const Wait& w = waits_[wait];
+  List& list = lists_[w.path];
+  (w.before == kNone ? list.first : waits_[w.before].after) = w.after;
+  (w.after == kNone ? list.last : waits_[w.after].before) = w.before;
+}
+
+void UcWaits::finish(Index wait) noexcept {
+  unlink(wait);
+  const Index packet = waits_[wait].packet;
+  Packet& p = packets_[packet];
+  Index* from = &p.first;
+  while (*from != wait) from = &waits_[*from].sibling;
+  *from = waits_[wait].sibling;
+  waits_[wait].sibling = free_wait_;
+  free_wait_ = wait;
+  --wait_count_;
+  if (p.first != kNone) return;
+
+  settled_.push_back(p.name);
+  Index* chain = &bucket(p.name);
+  while (*chain != packet) chain = &packets_[*chain].chain;
+  *chain = p.chain;
+  p.chain = free_packet_;
+  free_packet_ = packet;
+  --packet_count_;
+}
+
+void UcWaits::reach(std::uint16_t path, std::uint32_t seq) noexcept {
+  const List& list = lists_[path];
+  while (list.first != kNone && uc_steps(waits_[list.first].seq, seq) >= 0) finish(list.first);
+}
+
+void UcWaits::reach_all(std::uint16_t path) noexcept {
+  while (lists_[path].first != kNone) finish(lists_[path].first);
+}
+
+std::span<const wire::PacketName> UcWaits::take_settled() noexcept {
+  given_.clear();
+  given_.swap(settled_);
+  return given_;
 }
 
 }  // namespace mrc::inline v0_1::port

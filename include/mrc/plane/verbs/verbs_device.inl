@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "mrc/plane/verbs/verbs_device.hpp"
+
+#include <dlfcn.h>
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <exception>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "mrc/core/error.hpp"
-#include "mrc/plane/verbs/verbs_device.hpp"
+#include "mrc/core/value_text.hpp"
 
 namespace mrc::inline v0_1::port {
 
@@ -167,10 +172,6 @@ struct VerbsGid {
   return text;
 }
 
-}  // namespace detail
-
-namespace detail {
-
 /// With its limits, but without a port.
 [[nodiscard]] inline VerbsDevice open_by_name(const std::string& name) {
   VerbsDevice out;
@@ -292,6 +293,198 @@ std::vector<VerbsPlaneName> all_verbs_planes() {
                 "no RDMA device has an active Ethernet port with a routable address; there are: " +
                     list.names());
   return planes;
+}
+
+namespace detail {
+
+/// Finds the functions of one library.
+class VerbsSymbols {
+ public:
+  VerbsSymbols() : handle_(::dlopen(kName, RTLD_NOW | RTLD_LOCAL)) {
+    if (handle_ == nullptr)
+      throw Error(Errc::unsupported,
+                  "verbs planes need " + std::string(kName) + ": " + ::dlerror() +
+                      "; install it (Debian: libibverbs1 and ibverbs-providers)");
+    if (::dlsym(handle_, "mrc_verbs_shim") != nullptr)
+      throw Error(Errc::unsupported,
+                  "verbs planes need RDMA devices, and the " + std::string(kName) +
+                      " of this program is the verbs shim (mrcrun), whose device is itself made of "
+                      "planes; run the program without it, or set planes or fabric instead");
+  }
+  template <class Function>
+  void find(Function& function, const char* name) const {
+    // dlsym() gives the default version of a symbol, which is the one that the header declares.
+    function = reinterpret_cast<Function>(::dlsym(handle_, name));
+    if (function == nullptr)
+      throw Error(Errc::unsupported, std::string(kName) + " has no " + name +
+                                         ": verbs planes need rdma-core 32 or later");
+  }
+
+ private:
+  static constexpr const char* kName = "libibverbs.so.1";
+  void* handle_;  // never closed
+};
+
+[[nodiscard]] inline VerbsLibrary find_verbs() {
+  const VerbsSymbols symbols;
+  VerbsLibrary v;
+  symbols.find(v.get_device_list, "ibv_get_device_list");
+  symbols.find(v.free_device_list, "ibv_free_device_list");
+  symbols.find(v.get_device_name, "ibv_get_device_name");
+  symbols.find(v.open_device, "ibv_open_device");
+  symbols.find(v.close_device, "ibv_close_device");
+  symbols.find(v.query_device, "ibv_query_device");
+  symbols.find(v.query_port, "ibv_query_port");
+  symbols.find(v.query_gid_ex, "_ibv_query_gid_ex");
+  symbols.find(v.get_async_event, "ibv_get_async_event");
+  symbols.find(v.ack_async_event, "ibv_ack_async_event");
+  symbols.find(v.alloc_pd, "ibv_alloc_pd");
+  symbols.find(v.dealloc_pd, "ibv_dealloc_pd");
+  symbols.find(v.reg_mr_iova2, "ibv_reg_mr_iova2");
+  symbols.find(v.dereg_mr, "ibv_dereg_mr");
+  symbols.find(v.create_comp_channel, "ibv_create_comp_channel");
+  symbols.find(v.destroy_comp_channel, "ibv_destroy_comp_channel");
+  symbols.find(v.create_cq, "ibv_create_cq");
+  symbols.find(v.destroy_cq, "ibv_destroy_cq");
+  symbols.find(v.get_cq_event, "ibv_get_cq_event");
+  symbols.find(v.ack_cq_events, "ibv_ack_cq_events");
+  symbols.find(v.create_srq, "ibv_create_srq");
+  symbols.find(v.destroy_srq, "ibv_destroy_srq");
+  symbols.find(v.create_qp, "ibv_create_qp");
+  symbols.find(v.modify_qp, "ibv_modify_qp");
+  symbols.find(v.destroy_qp, "ibv_destroy_qp");
+  symbols.find(v.create_ah, "ibv_create_ah");
+  symbols.find(v.destroy_ah, "ibv_destroy_ah");
+  return v;
+}
+
+}  // namespace detail
+
+const VerbsLibrary& VerbsLibrary::get() {
+  static const VerbsLibrary library = detail::find_verbs();
+  return library;
+}
+
+void VerbsPortOptions::check() const {
+  constexpr const char* kKind = "verbs port";
+  PortOptions::check(kKind);
+  if (paths == 0 || paths > kMaxPaths) reject(kKind, "paths", paths, "1 to 64");
+  if (send_depth < 16 || send_depth > 4096) reject(kKind, "send_depth", send_depth, "16 to 4096");
+}
+
+namespace detail {
+
+inline constexpr std::uint8_t kContactForm = 1;
+inline constexpr std::size_t kContactHead = 16;  ///< bytes in front of the QPNs
+inline constexpr std::size_t kMaxContactQpns = 64;
+
+}  // namespace detail
+
+std::vector<std::uint8_t> encode(const VerbsContact& contact) {
+  std::vector<std::uint8_t> bytes;
+  ByteWriter out(bytes);
+  out.u8(detail::kContactForm).u8(contact.placement ? 1 : 0).u16(contact.path_mtu);
+  out.u32(contact.qkey).u64(contact.token);
+  for (const std::uint32_t qpn : contact.qpns) out.u32(qpn);
+  return bytes;
+}
+
+VerbsContact decode_verbs_contact(Bytes data) {
+  const auto bad = [](const std::string& why) {
+    throw Error(Errc::bad_message, "the peer's data of a verbs port " + why);
+  };
+  if (data.size() < detail::kContactHead) bad("is too short");
+  ByteReader in(data);
+  if (const auto form = in.u8(); form != detail::kContactForm)
+    bad("has the unknown form " + std::to_string(form));
+  VerbsContact contact;
+  contact.placement = (in.u8() & 1) != 0;
+  contact.path_mtu = in.u16();
+  contact.qkey = in.u32();
+  contact.token = in.u64();
+  while (in.left() > 0) contact.qpns.push_back(in.u32());
+  if (!in.done() || contact.qpns.empty() || contact.qpns.size() > detail::kMaxContactQpns)
+    bad("has " + std::to_string(data.size() - detail::kContactHead) +
+        " bytes of queue pair numbers");
+  return contact;
+}
+
+namespace detail {
+
+/// Layout: magic 4, form 1, type 1, length 2 (of everything), tokens of receiver and sender 8 each,
+/// body.
+inline constexpr std::uint32_t kVerbsMagic = 0x4D52'4356;  // "MRCV"
+inline constexpr std::uint8_t kVerbsForm = 1;
+inline constexpr std::size_t kVerbsHead = 24, kVerbsStateHead = 28, kVerbsPathBytes = 12;
+inline constexpr std::size_t kMaxVerbsPaths = 64;
+static_assert(kMaxVerbsMessage == kVerbsHead + kVerbsStateHead + kMaxVerbsPaths * kVerbsPathBytes);
+inline constexpr std::uint8_t kVerbsAsk = 1, kVerbsRefused = 2;  ///< flags of a state
+
+inline void write_state(ByteWriter& out, const VerbsState& state) {
+  out.u32(state.version).u32(state.echo).u32(state.generation).u32(state.incarnation);
+  out.u32(state.sender).u32(state.qkey);
+  out.u8((state.ask ? kVerbsAsk : 0u) | (state.refused ? kVerbsRefused : 0u));
+  out.u8(state.paths.size()).u16(0);
+  for (const VerbsState::Path& path : state.paths)
+    out.u32(path.ud).u32(path.uc).u8(path.epoch).u8(0).u16(0);
+}
+
+[[nodiscard]] inline bool read_state(ByteReader& in, VerbsState& state) {
+  state.version = in.u32();
+  state.echo = in.u32();
+  state.generation = in.u32();
+  state.incarnation = in.u32();
+  state.sender = in.u32();
+  state.qkey = in.u32();
+  const auto flags = in.u8();
+  state.ask = (flags & kVerbsAsk) != 0;
+  state.refused = (flags & kVerbsRefused) != 0;
+  const std::size_t count = in.u8();
+  (void)in.u16();
+  if (count == 0 || count > kMaxVerbsPaths || state.version == 0) return false;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint32_t ud = in.u32(), uc = in.u32();
+    state.paths.push_back({ud, uc, in.u8()});
+    (void)in.bytes(3);
+  }
+  return in.done();
+}
+
+}  // namespace detail
+
+std::vector<std::uint8_t> encode(const VerbsMessage& message) {
+  std::vector<std::uint8_t> body, datagram;
+  if (ByteWriter out(body); message.type == VerbsMessageType::state)
+    detail::write_state(out, message.state);
+  else
+    out.u32(message.key).u32(message.device_key).u32(message.generation);
+  ByteWriter out(datagram);
+  out.u32(detail::kVerbsMagic).u8(detail::kVerbsForm).u8(static_cast<std::uint8_t>(message.type));
+  out.u16(detail::kVerbsHead + body.size()).u64(message.to).u64(message.from).bytes(body);
+  return datagram;
+}
+
+std::optional<VerbsMessage> decode_verbs_message(Bytes datagram) {
+  ByteReader in(datagram);
+  if (in.u32() != detail::kVerbsMagic || in.u8() != detail::kVerbsForm) return std::nullopt;
+  VerbsMessage message;
+  message.type = static_cast<VerbsMessageType>(in.u8());
+  if (in.u16() != datagram.size()) return std::nullopt;
+  message.to = in.u64();
+  message.from = in.u64();
+  switch (message.type) {
+    case VerbsMessageType::state:
+      if (!detail::read_state(in, message.state)) return std::nullopt;
+      return message;
+    case VerbsMessageType::key_query:
+    case VerbsMessageType::key_answer:
+      message.key = in.u32();
+      message.device_key = in.u32();
+      message.generation = in.u32();
+      if (!in.done()) return std::nullopt;
+      return message;
+  }
+  return std::nullopt;
 }
 
 }  // namespace mrc::inline v0_1::port

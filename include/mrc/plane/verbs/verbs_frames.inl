@@ -19,9 +19,9 @@
 
 #include "mrc/core/error.hpp"
 #include "mrc/core/unique_fd.hpp"
-#include "mrc/plane/packet/verbs_frames.hpp"
-#include "mrc/plane/verbs/verbs_arrivals.hpp"
+#include "mrc/plane/packet/packet_link.hpp"
 #include "mrc/plane/verbs/verbs_device.hpp"
+#include "mrc/plane/verbs/verbs_queues.hpp"
 #include "mrc/wire/headers.hpp"
 #include "mrc/wire/ip.hpp"
 

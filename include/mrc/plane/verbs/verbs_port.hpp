@@ -18,20 +18,105 @@
 #include "mrc/core/system.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/core/unique_fd.hpp"
+#include "mrc/net/address.hpp"
 #include "mrc/net/socket.hpp"
 #include "mrc/plane/fault.hpp"
-#include "mrc/plane/peer_table.hpp"
+#include "mrc/plane/plane_kind.hpp"
 #include "mrc/plane/port.hpp"
-#include "mrc/plane/port_path.hpp"
-#include "mrc/plane/verbs/uc_sender.hpp"
-#include "mrc/plane/verbs/verbs_addresses.hpp"
-#include "mrc/plane/verbs/verbs_contact.hpp"
-#include "mrc/plane/verbs/verbs_options.hpp"
+#include "mrc/plane/verbs/uc.hpp"
+#include "mrc/plane/verbs/verbs_device.hpp"
 #include "mrc/plane/verbs/verbs_queues.hpp"
-#include "mrc/plane/verbs/verbs_session.hpp"
-#include "mrc/plane/verbs/verbs_uc.hpp"
 
 namespace mrc::inline v0_1::port {
+
+/// What a verbs port and one peer port need so that their devices place payload: the receiving ends
+/// of the peer's UC paths, the sending ends of the own ones, and the peer's keys. Guarded by the
+/// port's lock.
+struct VerbsPlacement {
+  /// The receiving end of a path from the peer.
+  struct Receiver {
+    VerbsHandle<ibv_qp> qp;  ///< null: none yet
+    std::uint8_t epoch = 0;  ///< of the path
+  };
+
+  /// For so many paths in each direction.
+  explicit VerbsPlacement(std::uint16_t paths)
+      : receiver(receiver_options(paths)),
+        receivers(paths),
+        connected(paths),
+        headers(MutableBytes(message).subspan(kIncarnationSize)) {}
+
+  UcReceiver receiver;                   ///< joins and settles what the peer writes
+  std::vector<Receiver> receivers;       ///< by path
+  std::unique_ptr<VerbsUcSend> sender;   ///< the sending ends
+  std::vector<std::uint32_t> connected;  ///< the peer's queue pairs that `sender` sends to, by path
+  /// What the peer's device calls the memory that its program calls by the key; 0: not to be
+  /// written to by the device.
+  std::unordered_map<std::uint32_t, std::uint32_t> keys;
+  bool refused = false;  ///< by either side: a path has broken its promise
+
+  /// In front of each message of headers: which of the receiver's UC paths are meant.
+  static constexpr std::size_t kIncarnationSize = 4;
+  std::array<std::uint8_t, VerbsQueues::kMaxBytes> message{};  ///< buffer of `headers`
+  UcHeadersWriter headers;     ///< of writes whose headers have not been sent yet
+  std::uint64_t marked = 0;    ///< paths that are to bring a marker
+  std::uint64_t prepared = 0;  ///< paths with writes that are not posted yet
+  bool touched = false;        ///< any of these three has something
+  bool in_flight = false;      ///< writes are in the device
+  bool waiting = false;        ///< `receiver` has, or had, unsettled packets
+
+ private:
+  [[nodiscard]] static UcReceiverOptions receiver_options(std::uint16_t paths) noexcept {
+    UcReceiverOptions o;
+    o.paths = paths;
+    o.ring = 256;
+    return o;
+  }
+};
+
+/// What a verbs port knows of one peer port: how to send to it, and how far the two have agreed.
+/// Several peers of the engine can be one peer port. Guarded by the port's lock.
+struct VerbsSession {
+  PeerAddress address;                ///< its GID, and where it takes control messages
+  std::uint64_t token = 0;            ///< its secret
+  PeerId number{};                    ///< of the session, in UcSender
+  unsigned uses = 0;                  ///< peers of the engine; 0: the session is to be closed
+  bool placement_wanted = false;      ///< both ports offer placement
+  unsigned failures = 0;              ///< to make what it needs, one after the other
+  Time next_placement = Time::min();  ///< when to try again
+
+  // For sending:
+  std::uint32_t qkey = 0;                       ///< that its UD queue pairs expect
+  std::vector<std::uint32_t> qpns;              ///< of its UD queue pairs, by path
+  std::shared_ptr<const VerbsAddress> handles;  ///< null until known
+  std::unique_ptr<VerbsPlacement> placement;    ///< null: all goes by UD
+  /// A placement is being destroyed: until that is done, its queue pairs may still receive.
+  bool closing = false;
+
+  // Control messages:
+  VerbsState own;                 ///< as sent last; version 0: never
+  std::uint32_t incarnation = 0;  ///< random, of the own receiving UC paths
+  std::uint32_t sender = 0;       ///< random, of the own sending ones
+  bool renew = false;        ///< the peer's sending ones begin anew: so must the receiving ones
+  std::uint32_t echoed = 0;  ///< version of `own` that it has echoed
+  VerbsState peer;           ///< its newest; version 0: none
+  bool owes_echo = false;    ///< it has asked
+  Time next_state = Time::min();  ///< when to repeat the own one
+  Duration pause{};               ///< between repetitions
+  /// A key that the data path wants to know.
+  struct KeyQuery {
+    Time next = Time::min();  ///< when to ask again
+    unsigned tries = 0;       ///< so far
+  };
+  std::map<std::uint32_t, KeyQuery> queries;  ///< by the program's key
+  unsigned wrong_keys = 0;                    ///< of the peer's queries: no region has it
+
+  static constexpr std::size_t kMaxQueries = 64;  ///< at a time
+  static constexpr std::size_t kMaxKeys = 4096;   ///< known, of each session
+  static constexpr unsigned kMaxTries = 8;        ///< of a query, or to make queue pairs
+  /// Queries of wrong keys that are answered: a peer must not find keys by trying them all.
+  static constexpr unsigned kMaxWrongKeys = 1024;
+};
 
 class VerbsControl;
 class VerbsKeeper;

@@ -1,25 +1,107 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <infiniband/verbs.h>
+
+#include <algorithm>
 #include <array>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
 #include "mrc/core/types.hpp"
 #include "mrc/core/unique_fd.hpp"
+#include "mrc/net/address.hpp"
 #include "mrc/plane/port.hpp"
-#include "mrc/plane/verbs/verbs_arrivals.hpp"
-#include "mrc/plane/verbs/verbs_format.hpp"
-#include "mrc/plane/verbs/verbs_options.hpp"
+#include "mrc/plane/verbs/verbs_device.hpp"
 #include "mrc/wire/burst.hpp"
 
 namespace mrc::inline v0_1::port {
+
+/// Takes the events of a completion channel that does not wait, which have served their purpose.
+inline void drain_events(ibv_comp_channel* channel) noexcept {
+  ibv_cq* cq = nullptr;
+  void* context = nullptr;
+  while (VerbsLibrary::get().get_cq_event(channel, &cq, &context) == 0)
+    VerbsLibrary::get().ack_cq_events(cq, 1);
+}
+
+/// Polls a completion queue, and arms it: what comes in between is kept for the next poll. One
+/// thread at a time.
+class VerbsArrivals {
+ public:
+  static constexpr std::size_t kBatch = 64;  ///< completions that are kept
+
+  /// Up to `out.size()` completions; returns how many. What arm() has found comes first.
+  [[nodiscard]] std::size_t poll(ibv_cq* cq, std::span<ibv_wc> out) noexcept {
+    if (count_ == 0) return poll_queue(cq, out);
+    const std::size_t n = std::min(count_, out.size());
+    std::copy_n(early_.begin(), n, out.begin());
+    std::copy(early_.begin() + static_cast<std::ptrdiff_t>(n),
+              early_.begin() + static_cast<std::ptrdiff_t>(count_), early_.begin());
+    count_ -= n;
+    return n;
+  }
+  /// Completions from now on tell the queue's channel. False: there are some already. `failed` is
+  /// set if the queue can't do that.
+  [[nodiscard]] bool arm(ibv_cq* cq, bool& failed) noexcept {
+    if (ibv_req_notify_cq(cq, 0) != 0) failed = true;
+    if (count_ == 0) count_ = poll_queue(cq, early_);
+    return count_ == 0;
+  }
+
+ private:
+  [[nodiscard]] static std::size_t poll_queue(ibv_cq* cq, std::span<ibv_wc> out) noexcept {
+    return static_cast<std::size_t>(
+        std::max(0, ibv_poll_cq(cq, static_cast<int>(out.size()), out.data())));
+  }
+
+  std::array<ibv_wc, kBatch> early_{};
+  std::size_t count_ = 0;
+};
+
+/// UD messages between verbs ports. Behind the 40 bytes that a device puts in front (GRH): a check,
+/// then the transport packet from BTH to its pad. The immediate says what the message is, how long
+/// the packet's header is and which path it has taken. The check is that of the transport header
+/// alone (CRC-32), plus the check seed of the connection: the device's own iCRC covers the payload,
+/// which the CPU need not touch.
+
+/// What a UD message holds; top 8 bits of its immediate.
+enum class UdKind : std::uint8_t {
+  packet = 0,          ///< check, packet
+  headers = 1,         ///< headers of packets whose payload the device places (uc_message.hpp)
+  retransmission = 2,  ///< origins (uc_message.hpp), check, packet
+};
+
+/// The immediate of a UD message.
+struct UdImmediate {
+  UdKind kind = UdKind::packet;    ///< what the message holds
+  std::uint8_t header_length = 0;  ///< bytes of the transport header that the check covers
+  std::uint16_t path = 0;          ///< number of the sender's path, its EV
+
+  /// As it is sent, in host byte order.
+  [[nodiscard]] constexpr std::uint32_t bits() const noexcept {
+    return static_cast<std::uint32_t>(kind) << 24 | std::uint32_t{header_length} << 16 | path;
+  }
+  /// From what was received; any bits are safe, `kind` can be a value without a name.
+  [[nodiscard]] static constexpr UdImmediate of(std::uint32_t bits) noexcept {
+    return {static_cast<UdKind>(bits >> 24), static_cast<std::uint8_t>(bits >> 16),
+            static_cast<std::uint16_t>(bits)};
+  }
+};
+
+inline constexpr std::size_t kUdCheckSize = 4;      ///< bytes of the check, big endian
+inline constexpr std::size_t kUdMaxMessage = 4096;  ///< largest UD message of any device, bytes
 
 /// Where a UD message goes, and what stands in front of its packet.
 struct VerbsTarget {
@@ -227,6 +309,77 @@ class VerbsQueues {
   bool failed_ = false;
   std::uint64_t doorbells_ = 0;
   std::uint64_t bounced_ = 0;
+};
+
+/// The address handles of one peer address: one per path, with a flow label of its own, and traffic
+/// class. Devices derive a packet's UDP source port, by which networks tell paths apart, from the
+/// flow label or from the queue pair; here both differ.
+struct VerbsAddress {
+  /// Of [2 * path] data and [2 * path + 1] control packets.
+  std::vector<VerbsHandle<ibv_ah>> handles;
+
+  /// The handle for packets of that path.
+  [[nodiscard]] ibv_ah* of(std::uint16_t path, bool control) const noexcept {
+    return handles[2 * std::size_t{path} + (control ? 1 : 0)].get();
+  }
+};
+
+/// How packets of a path to that address leave the device.
+[[nodiscard]] ibv_ah_attr verbs_address_of(const VerbsDevice& device, const IpAddress& ip,
+                                           std::uint16_t path, std::uint8_t traffic_class) noexcept;
+
+/// Makes address handles, in a thread of its own: a device waits for the neighbour's link address,
+/// about a second when nobody answers. What failed is tried again every kRetry.
+///
+/// Any thread, except where stated.
+class VerbsAddresses {
+ public:
+  static constexpr Duration kRetry = std::chrono::seconds(1);  ///< see above
+
+  /// `on_ready` is called by its thread whenever an address has become known.
+  VerbsAddresses(std::uint16_t paths, const wire::DscpMap& dscp, std::function<void()> on_ready);
+  VerbsAddresses(const VerbsAddresses&) = delete;
+  VerbsAddresses& operator=(const VerbsAddresses&) = delete;
+  /// Ends the thread.
+  ~VerbsAddresses();
+
+  /// Makes handles on that device from now on, for all addresses that were asked for; null: on
+  /// none. Waits until the thread no longer uses the former device (up to about a second). Handles
+  /// that find() returned must be given up before the device is closed.
+  void use(const VerbsQueues* queues);
+  /// Keeps handles of `ip` from now on: counts how often it is asked for.
+  void want(const IpAddress& ip);
+  /// The inverse of want().
+  void forget(const IpAddress& ip) noexcept;
+  /// The handles, or null while there are none.
+  [[nodiscard]] std::shared_ptr<const VerbsAddress> find(const IpAddress& ip) const noexcept;
+  /// Waits up to `patience` for the handles of an address, which is wanted meanwhile. Why there are
+  /// none, or an empty text.
+  [[nodiscard]] std::string wait(const IpAddress& ip, Duration patience);
+
+ private:
+  struct Entry {
+    unsigned wanted = 0;
+    std::shared_ptr<const VerbsAddress> address;
+    std::string failure;
+    Time retry = Time::min();
+  };
+
+  void run();
+  [[nodiscard]] std::shared_ptr<const VerbsAddress> make(const VerbsQueues& queues,
+                                                         const IpAddress& ip,
+                                                         std::string& failure) const;
+
+  const std::uint16_t paths_;
+  const wire::DscpMap dscp_;
+  const std::function<void()> on_ready_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<IpAddress, Entry> entries_;
+  const VerbsQueues* queues_ = nullptr;
+  bool busy_ = false;  ///< the thread uses `queues_` without the lock
+  bool stop_ = false;
+  std::thread thread_;
 };
 
 }  // namespace mrc::inline v0_1::port
