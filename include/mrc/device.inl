@@ -2,11 +2,20 @@
 // Device: a thin cover over DeviceCore.
 #pragma once
 
+#include "mrc/device.hpp"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <ctime>
 #include <string>
 #include <utility>
 
-#include "mrc/device.hpp"
+#include "mrc/api/shared_receive_queue.hpp"
+#include "mrc/core/unique_fd.hpp"
 #include "mrc/host/device_core.hpp"
+#include "mrc/host/peers.hpp"
 
 namespace mrc::inline v0_1 {
 
@@ -177,6 +186,307 @@ std::vector<PathReport> Device::paths(unsigned lane, std::uint32_t peer) const {
 }
 std::vector<QpReport> Device::queue_pairs() const {
   return detail::core_of(core_).queue_pairs();
+}
+
+CompletionChannel::CompletionChannel(std::shared_ptr<detail::DeviceCore> core,
+                                     std::shared_ptr<detail::ChannelEvents> events)
+    : core_(std::move(core)), events_(std::move(events)) {}
+
+int CompletionChannel::fd() const noexcept {
+  return events_ ? events_->events.fd() : -1;
+}
+
+std::optional<CqId> CompletionChannel::poll() noexcept {
+  CqId cq{};
+  if (detail::usable(core_) != Errc::ok || !core_->cq_events().take(*events_, cq))
+    return std::nullopt;
+  return cq;
+}
+
+std::optional<CqId> CompletionChannel::wait(Duration timeout) noexcept {
+  const Time now = monotonic_now();
+  const Time end = timeout >= kNever - now ? kNever : now + timeout;
+  for (;;) {
+    if (const auto cq = poll(); cq || detail::usable(core_) != Errc::ok) return cq;
+    const Duration left = end - monotonic_now();
+    if (left <= Duration::zero()) return std::nullopt;
+    pollfd ready{fd(), POLLIN, 0};
+    const timespec limit{left.count() / 1'000'000'000, left.count() % 1'000'000'000};
+    const Uncancelled waiting;
+    if (::ppoll(&ready, 1, end == kNever ? nullptr : &limit, nullptr) < 0 && errno != EINTR)
+      return std::nullopt;
+  }
+}
+
+CompletionQueue::CompletionQueue(std::shared_ptr<detail::DeviceCore> core, CqId id, int fd)
+    : core_(std::move(core)), id_(id), fd_(fd) {}
+
+void CompletionQueue::swap(CompletionQueue& other) noexcept {
+  std::swap(core_, other.core_);
+  std::swap(id_, other.id_);
+  std::swap(fd_, other.fd_);
+}
+CompletionQueue& CompletionQueue::operator=(CompletionQueue&& other) noexcept {
+  CompletionQueue taken(std::move(other));
+  swap(taken);
+  return *this;
+}
+std::size_t CompletionQueue::poll(std::span<Completion> out) noexcept {
+  return detail::usable(core_) == Errc::ok ? core_->lanes().poll_cq(id_, out) : 0;
+}
+std::size_t CompletionQueue::wait(std::span<Completion> out, Duration timeout) {
+  if (!core_) return 0;
+  return detail::core_of(core_, "").lanes().wait_cq(id_, out, timeout);
+}
+Errc CompletionQueue::arm(Arm what) noexcept {
+  const Errc e = detail::usable(core_);
+  return e == Errc::ok ? core_->lanes().arm_cq(id_, what) : e;
+}
+void CompletionQueue::acknowledge(unsigned events) noexcept {
+  if (detail::usable(core_) == Errc::ok) core_->cq_events().acknowledge(id_, events);
+}
+int CompletionQueue::fd() const noexcept {
+  return fd_;
+}
+bool CompletionQueue::overrun() const noexcept {
+  return detail::usable(core_) == Errc::ok && core_->cq_overrun(id_);
+}
+Errc CompletionQueue::close() noexcept {
+  if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
+  if (const Errc e = core_->close_cq(id_); e != Errc::ok) return e;
+  core_.reset();
+  fd_ = -1;
+  return Errc::ok;
+}
+/// A queue that is still used stays in the device, which destroys it in the end.
+CompletionQueue::~CompletionQueue() {
+  (void)close();
+}
+
+MemoryRegion::MemoryRegion(std::shared_ptr<detail::DeviceCore> core, void* address,
+                           std::size_t length, std::uint32_t key)
+    : core_(std::move(core)), address_(address), length_(length), key_(key) {}
+
+void MemoryRegion::swap(MemoryRegion& other) noexcept {
+  std::swap(core_, other.core_);
+  std::swap(address_, other.address_);
+  std::swap(length_, other.length_);
+  std::swap(key_, other.key_);
+}
+MemoryRegion& MemoryRegion::operator=(MemoryRegion&& other) noexcept {
+  MemoryRegion taken(std::move(other));
+  swap(taken);
+  return *this;
+}
+Errc MemoryRegion::close() noexcept {
+  if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
+  const Errc e = core_->deregister_memory(key_, false);
+  if (e != Errc::ok) return e;
+  core_.reset();
+  address_ = nullptr;
+  length_ = 0;
+  key_ = 0;
+  return Errc::ok;
+}
+MemoryRegion::~MemoryRegion() {
+  if (const Errc e = close(); e == Errc::ok || e == Errc::not_found || e == Errc::forked) return;
+  (void)core_->deregister_memory(key_, true);
+}
+
+QueuePair::QueuePair(std::shared_ptr<detail::DeviceCore> core, detail::Lane* lane, Qpn qpn)
+    : core_(std::move(core)), lane_(lane), qpn_(qpn) {}
+
+void QueuePair::swap(QueuePair& other) noexcept {
+  std::swap(core_, other.core_);
+  std::swap(lane_, other.lane_);
+  std::swap(qpn_, other.qpn_);
+}
+QueuePair& QueuePair::operator=(QueuePair&& other) noexcept {
+  QueuePair taken(std::move(other));
+  swap(taken);
+  return *this;
+}
+QpState QueuePair::state() const noexcept {
+  if (const Errc e = detail::usable(core_); e != Errc::ok)
+    return e == Errc::forked ? QpState::err : QpState::reset;
+  return lane_->with_engine([&](engine::Engine& engine, Time) {
+    const auto* qp = engine.find_qp(qpn_);
+    return qp == nullptr ? QpState::reset : qp->state;
+  });
+}
+unsigned QueuePair::lane() const noexcept {
+  return core_ ? lane_->index() : 0;
+}
+ConnectionInfo QueuePair::local_info() const {
+  (void)detail::core_of(core_, "this queue pair was closed");
+  return lane_->local_info(qpn_);
+}
+void QueuePair::connect(const ConnectionInfo& peer) {
+  (void)detail::core_of(core_, "this queue pair was closed");
+  lane_->connect(qpn_, peer);
+}
+void QueuePair::modify(const QpChange& change) {
+  (void)detail::core_of(core_, "this queue pair was closed");
+  lane_->modify(qpn_, change);
+}
+QpInfo QueuePair::query() const {
+  (void)detail::core_of(core_, "this queue pair was closed");
+  return lane_->query(qpn_);
+}
+Errc QueuePair::post_send(const SendRequest& request) noexcept {
+  std::size_t posted = 0;
+  return post_sends({&request, 1}, posted);
+}
+Errc QueuePair::post_sends(std::span<const SendRequest> requests, std::size_t& posted) noexcept {
+  posted = 0;
+  if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
+  return lane_->with_doorbell([&](engine::Engine& engine, Time now) {
+    for (const SendRequest& request : requests) {
+      if (const Errc e = engine.post_send(qpn_, request, now); e != Errc::ok) return e;
+      ++posted;
+    }
+    return Errc::ok;
+  });
+}
+Errc QueuePair::post_receive(const ReceiveRequest& request) noexcept {
+  if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
+  return lane_->with_events(
+      [&](engine::Engine& engine, Time) { return engine.post_receive(qpn_, request); });
+}
+Errc QueuePair::complete_send(std::uint64_t wr_id, SendOpcode opcode, WcStatus status) noexcept {
+  if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
+  return lane_->with_events([&](engine::Engine& engine, Time) {
+    return engine.complete_send(qpn_, wr_id, opcode, status);
+  });
+}
+Errc QueuePair::discard_completions() noexcept {
+  if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
+  return lane_->with_engine(
+      [this](engine::Engine& engine, Time) { return engine.discard_completions(qpn_); });
+}
+Errc QueuePair::set_hint(const QpHint& hint) noexcept {
+  if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
+  const std::uint64_t windows = std::clamp(hint.flows_per_peer, 1u, core_->lanes().count());
+  const std::uint64_t sharers = std::max(hint.peers, 1u) * windows;
+  return lane_->with_engine(
+      [=, this](engine::Engine& engine, Time) { return engine.set_sharers(qpn_, sharers); });
+}
+Errc QueuePair::set_peer_rights(Access rights) noexcept {
+  if (!has(kPeerRights, rights)) return Errc::invalid_argument;
+  if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
+  return lane_->with_engine(
+      [=, this](engine::Engine& engine, Time) { return engine.set_peer_rights(qpn_, rights); });
+}
+Errc QueuePair::stop_receiving() noexcept {
+  if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
+  return lane_->with_engine(
+      [this](engine::Engine& engine, Time) { return engine.stop_receiving(qpn_); });
+}
+Errc QueuePair::to_error() noexcept {
+  if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
+  return lane_->with_doorbell([&](engine::Engine& engine, Time) { return engine.to_error(qpn_); });
+}
+Errc QueuePair::reset() noexcept {
+  const Errc e = detail::usable(core_);
+  return e == Errc::ok ? lane_->reset_qp(qpn_) : e;
+}
+std::string QueuePair::error_text() const {
+  const Errc e = detail::usable(core_);
+  if (e == Errc::forked) return to_string(e);
+  return e == Errc::ok ? lane_->error_text(qpn_) : std::string();
+}
+QpErrorCause QueuePair::error_cause() const noexcept {
+  if (detail::usable(core_) != Errc::ok) return QpErrorCause::none;
+  return lane_->with_engine([&](engine::Engine& engine, Time) {
+    const auto* qp = engine.find_qp(qpn_);
+    return qp == nullptr ? QpErrorCause::none : qp->cause;
+  });
+}
+QpStats QueuePair::stats() const {
+  if (detail::usable(core_) != Errc::ok) return {};
+  return lane_->with_engine([&](engine::Engine& engine, Time) {
+    const auto* qp = engine.find_qp(qpn_);
+    return qp == nullptr ? QpStats{} : engine.qp_stats(*qp);
+  });
+}
+Errc QueuePair::close() noexcept {
+  if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
+  const Errc e = lane_->close_qp(qpn_);
+  core_.reset();
+  lane_ = nullptr;
+  return e;
+}
+QueuePair::~QueuePair() {
+  (void)close();
+}
+
+SharedReceiveQueue::SharedReceiveQueue(std::shared_ptr<detail::DeviceCore> core, detail::Lane* lane,
+                                       SrqId srq)
+    : core_(std::move(core)), lane_(lane), srq_(srq) {}
+
+void SharedReceiveQueue::swap(SharedReceiveQueue& other) noexcept {
+  std::swap(core_, other.core_);
+  std::swap(lane_, other.lane_);
+  std::swap(srq_, other.srq_);
+}
+SharedReceiveQueue& SharedReceiveQueue::operator=(SharedReceiveQueue&& other) noexcept {
+  SharedReceiveQueue taken(std::move(other));
+  swap(taken);
+  return *this;
+}
+SrqId SharedReceiveQueue::id() const noexcept {
+  return core_ ? detail::device_srq(lane_->index(), srq_) : SrqId{};
+}
+unsigned SharedReceiveQueue::lane() const noexcept {
+  return core_ ? lane_->index() : 0;
+}
+Errc SharedReceiveQueue::post_receive(const ReceiveRequest& request) noexcept {
+  std::size_t posted = 0;
+  return post_receives({&request, 1}, posted);
+}
+Errc SharedReceiveQueue::post_receives(std::span<const ReceiveRequest> requests,
+                                       std::size_t& posted) noexcept {
+  posted = 0;
+  if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
+  return lane_->with_engine([&](engine::Engine& engine, Time) {
+    for (const ReceiveRequest& request : requests) {
+      if (const Errc e = engine.post_receive(srq_, request); e != Errc::ok) return e;
+      ++posted;
+    }
+    return Errc::ok;
+  });
+}
+Errc SharedReceiveQueue::set_limit(std::uint32_t limit) noexcept {
+  if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
+  return lane_->with_doorbell(  // there may be an event at once
+      [&](engine::Engine& engine, Time) { return engine.set_srq_limit(srq_, limit); });
+}
+SrqInfo SharedReceiveQueue::query() const {
+  constexpr const char* kClosed = "this shared receive queue was closed";
+  (void)detail::core_of(core_, kClosed);
+  return lane_->with_engine([&](engine::Engine& engine, Time) {
+    const engine::SharedReceiveQueue* srq = engine.find_srq(srq_);
+    if (srq == nullptr) throw Error(Errc::not_found, kClosed);
+    SrqInfo info;
+    info.pd = srq->pd;
+    info.depth = static_cast<std::uint32_t>(srq->receives.capacity());
+    info.sges = srq->receives.sge_limit();
+    info.posted = static_cast<std::uint32_t>(srq->receives.size());
+    info.limit = srq->limit;
+    info.users = srq->users;
+    return info;
+  });
+}
+Errc SharedReceiveQueue::close() noexcept {
+  if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
+  if (const Errc e = core_->close_srq(*lane_, srq_); e != Errc::ok) return e;
+  core_.reset();
+  lane_ = nullptr;
+  return Errc::ok;
+}
+/// A queue that is still used stays in the device, which destroys it in the end.
+SharedReceiveQueue::~SharedReceiveQueue() {
+  (void)close();
 }
 
 }  // namespace mrc::inline v0_1

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // When a poll that found completions stays to receive: only while that pays off.
-#include "mrc/host/poll_ahead.hpp"
+#include "mrc/host/progress.hpp"
 
 #include <doctest/doctest.h>
 

@@ -12,7 +12,6 @@
 
 #include "gid_rig.hpp"
 #include "mrc/host/peers.hpp"
-#include "mrc/host/strict.hpp"
 #include "mrc/wire/headers.hpp"
 #include "mrc/wire/transport.hpp"
 #include "support/memory_planes.hpp"

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <string>
 
-#include "mrc/host/throttle_watch.hpp"
+#include "mrc/host/rounds.hpp"
 #include "support/own_folder.hpp"
 
 namespace throttle_watch_test {

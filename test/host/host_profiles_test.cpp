@@ -17,10 +17,9 @@
 #include "device/profiles_rig.hpp"
 #include "host/control_rig.hpp"
 #include "mrc/core/unique_fd.hpp"
-#include "mrc/host/host_change.hpp"
+#include "mrc/host/dumps.hpp"
 #include "mrc/host/host_store.hpp"
-#include "mrc/host/profile_json.hpp"
-#include "mrc/host/profile_registry.hpp"
+#include "mrc/host/profiles.hpp"
 
 using namespace mrc;
 using namespace mrc::test;

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "mrc/host/recent_events.hpp"
+#include "mrc/host/cq_events.hpp"
 
 using namespace mrc;
 using Json = nlohmann::json;

@@ -16,9 +16,8 @@
 
 #include "host/control_rig.hpp"
 #include "mrc/control/line_server.hpp"
-#include "mrc/host/host_change.hpp"
+#include "mrc/host/dumps.hpp"
 #include "mrc/host/host_store.hpp"
-#include "mrc/host/steering_json.hpp"
 
 using namespace mrc;
 using namespace mrc::test;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # An #include arrow goes down the layers only. A layer is a folder of include/mrc/. A kind of plane
-# is one of its own, which only host/plane_kinds.inl and host/modules.inl may name. The top level
+# is one of its own, which only host/plane_kinds.inl and host/plane_kinds.inl may name. The top level
 # (device.hpp and the like) is in no list below: it may include everything, and nobody may include
 # it. A list of definitions (definitions.inl) is of no layer.
 BEGIN {

@@ -20,9 +20,9 @@ BEGIN {
   # A device's kind of planes knows the address that it would have.
   except("verbs_shim", "mrc/host/plane_kinds.hpp")
   # mrc_ctl.h acts on all devices of the host.
-  except("verbs_shim", "mrc/host/host_change.hpp")
-  except("verbs_shim", "mrc/host/profile_json.hpp")
-  except("verbs_shim", "mrc/host/profile_registry.hpp")
+  except("verbs_shim", "mrc/host/host_store.hpp")
+  except("verbs_shim", "mrc/host/dumps.hpp")
+  except("verbs_shim", "mrc/host/profiles.hpp")
 }
 FNR == 1 {
   folder = FILENAME

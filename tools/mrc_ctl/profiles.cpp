@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "mrc/core/error.hpp"
-#include "mrc/host/host_change.hpp"
-#include "mrc/host/profile_json.hpp"
-#include "mrc/host/profile_registry.hpp"
+#include "mrc/host/dumps.hpp"
+#include "mrc/host/host_store.hpp"
+#include "mrc/host/profiles.hpp"
 #include "mrc/json/json.hpp"
 #include "mrc_ctl/steer.hpp"
 #include "mrc_ctl/views.hpp"

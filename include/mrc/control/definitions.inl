@@ -7,7 +7,4 @@
 #include "mrc/control/run_folder.inl"
 #include "mrc/host/device_control.inl"
 #include "mrc/host/dumps.inl"
-#include "mrc/host/host_change.inl"
 #include "mrc/host/host_store.inl"
-#include "mrc/host/profile_json.inl"
-#include "mrc/host/steering_json.inl"

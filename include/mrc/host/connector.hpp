@@ -12,7 +12,6 @@
 #include "mrc/core/types.hpp"
 #include "mrc/engine/engine.hpp"
 #include "mrc/exchange/resolution.hpp"
-#include "mrc/host/peer_filter.hpp"
 #include "mrc/host/peers.hpp"
 #include "mrc/host/steering.hpp"
 #include "mrc/plane/plane_kind.hpp"

@@ -1,24 +1,448 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "mrc/host/device_control.hpp"
+
+#include <errno.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <bit>
 #include <chrono>
+#include <limits>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
+#include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "mrc/api/device_stats_json.hpp"
+#include "mrc/api/option_table.hpp"
 #include "mrc/control/client.hpp"
 #include "mrc/control/run_folder.hpp"
 #include "mrc/core/system.hpp"
 #include "mrc/core/value_text.hpp"
-#include "mrc/host/device_control.hpp"
 #include "mrc/host/device_core.hpp"
-#include "mrc/host/device_requests.inl"
-#include "mrc/host/profile_json.hpp"
+#include "mrc/host/dumps.hpp"
+#include "mrc/version.hpp"
 
 namespace mrc::inline v0_1::detail {
+
+namespace control_text {
+
+using Json = nlohmann::json;
+
+/// Version of the protocol (docs/control.md).
+inline constexpr int kProtocol = 1;
+/// Peers and paths that are copied while a lane is locked: some microseconds.
+inline constexpr std::size_t kPart = 32;
+
+[[nodiscard]] Json failure(std::string_view code, std::string_view text) {
+  return {{"ok", false}, {"error", {{"code", code}, {"text", text}}}};
+}
+
+}  // namespace control_text
+
+/// The requests, each a function from the fields of a request to those of its answer.
+struct DeviceControl::Requests {
+  using Json = control_text::Json;
+  /// Elements of a list in one answer, at most.
+  static constexpr std::uint32_t kMostElements = 1000;
+
+  DeviceControl& control;
+  const Json& request;
+  bool& follows;
+
+  [[nodiscard]] DeviceCore& core() const { return control.core_; }
+
+  [[noreturn]] static void bad(const std::string& text) {
+    throw Error(Errc::invalid_argument, text);
+  }
+  /// A whole number.
+  [[nodiscard]] std::uint64_t number(const char* name, std::uint64_t most,
+                                     std::optional<std::uint64_t> otherwise = {}) const {
+    const auto field = request.find(name);
+    if (field == request.end()) {
+      if (otherwise) return *otherwise;
+      bad(std::string("field ") + name + " is missing");
+    }
+    if (!field->is_number_unsigned() || field->get<std::uint64_t>() > most)
+      bad(std::string("field ") + name + " must be a whole number up to " + std::to_string(most));
+    return field->get<std::uint64_t>();
+  }
+  [[nodiscard]] bool yes_or_no(const char* name, std::optional<bool> otherwise = {}) const {
+    const auto field = request.find(name);
+    if (field == request.end() && otherwise) return *otherwise;
+    if (field == request.end() || !field->is_boolean())
+      bad(std::string("field ") + name + " must be true or false");
+    return field->get<bool>();
+  }
+  [[nodiscard]] std::string text(const char* name) const {
+    const auto field = request.find(name);
+    if (field == request.end() || !field->is_string())
+      bad(std::string("field ") + name + " must be text");
+    return field->get<std::string>();
+  }
+  [[nodiscard]] Lane& lane() const {
+    const auto number_of = number("lane", std::numeric_limits<unsigned>::max());
+    if (number_of >= core().lanes().count())
+      throw Error(Errc::not_found, "there is no lane " + std::to_string(number_of));
+    return core().lanes()[static_cast<unsigned>(number_of)];
+  }
+  [[nodiscard]] std::uint32_t first() const {
+    return static_cast<std::uint32_t>(number("first", UINT32_MAX, 0));
+  }
+  [[nodiscard]] std::uint32_t count() const {
+    return static_cast<std::uint32_t>(
+        std::clamp<std::uint64_t>(number("count", UINT32_MAX, kMostElements), 1, kMostElements));
+  }
+  /// An answer with elements from `first` on; `more`: there are others behind them.
+  [[nodiscard]] static Json list(const char* name, Json elements, std::uint64_t next, bool more) {
+    Json answer{{name, std::move(elements)}};
+    if (more) answer["next"] = next;
+    return answer;
+  }
+
+  /// In the fabric; else as the kernel calls it.
+  [[nodiscard]] std::string name_of_host() const {
+    std::string name = core().kind().host_name();
+    return name.empty() ? host_name() : name;
+  }
+  [[nodiscard]] Json process() const {
+    return {{"pid", ::getpid()},
+            {"uid", ::geteuid()},
+            {"program", ::program_invocation_short_name},
+            {"host", name_of_host()},
+            {"network", control.network_},
+            {"version", version_string()},
+            {"protocol", control_text::kProtocol},
+            {"opened", control.opened_},
+            {"planes", core().plane_count()},
+            {"lanes", core().lanes().count()}};
+  }
+  [[nodiscard]] Json config() const {
+    Json answer;
+    for (const Option& option : options())
+      answer[std::string(option.name)] = value_text(option, core().config());
+    return {{"options", std::move(answer)}};
+  }
+  [[nodiscard]] Json planes() const { return {{"planes", core().stats(false).planes}}; }
+  [[nodiscard]] Json counters() const { return {{"counters", core().stats(false)}}; }
+
+  /// Positions count the places for queue pairs of all lanes, one lane after the other.
+  [[nodiscard]] Json queue_pairs() const {
+    Json out = Json::array();
+    std::uint64_t before = 0;  // places of former lanes
+    const std::uint64_t from = first();
+    const std::size_t most = count();
+    for (const auto& lane : core().lanes()) {
+      const std::size_t places = lane->qp_places();
+      for (std::size_t at = from > before ? from - before : 0; at < places;) {
+        if (out.size() == most) return list("queue_pairs", std::move(out), before + at, true);
+        for (const QpReport& report : lane->queue_pairs(at, most - out.size()))
+          out.push_back(report);
+      }
+      before += places;
+    }
+    return list("queue_pairs", std::move(out), before, false);
+  }
+  [[nodiscard]] Json peers() const {
+    Json out = Json::array();
+    const std::uint32_t from = first(), most = count();
+    std::uint64_t position = 0;
+    for (const auto& lane : core().lanes())
+      for (std::size_t at = 0;; at += control_text::kPart) {
+        const std::vector<PeerReport> part = lane->peers(at, control_text::kPart);
+        for (const PeerReport& peer : part) {
+          if (out.size() == most) return list("peers", std::move(out), position, true);
+          if (position++ >= from) out.push_back(peer);
+        }
+        if (part.size() < control_text::kPart) break;
+      }
+    return list("peers", std::move(out), position, false);
+  }
+  [[nodiscard]] Json paths() const {
+    Lane& of = lane();
+    const auto peer = PeerId{static_cast<std::uint32_t>(number("peer", UINT32_MAX))};
+    Json out = Json::array();
+    std::size_t at = first();
+    const std::size_t end = at + count();
+    while (at < end) {
+      const std::size_t wanted = std::min(control_text::kPart, end - at);
+      const std::vector<PathReport> part = of.paths(peer, at, wanted);
+      for (const PathReport& path : part) out.push_back(path);
+      at += part.size();
+      if (part.size() < wanted) return list("paths", std::move(out), at, false);
+    }
+    return list("paths", std::move(out), at, !of.paths(peer, at, 1).empty());
+  }
+
+  /// Takes some time, in which no other client is answered: up to kLongestProbe.
+  [[nodiscard]] Json probe() const {
+    constexpr std::uint64_t kMostPaths = 128, kLongestProbe = 1000, kProbe = 500;  // ms
+    Lane& of = lane();
+    const auto peer = PeerId{static_cast<std::uint32_t>(number("peer", UINT32_MAX))};
+    const std::uint64_t timeout =
+        std::max<std::uint64_t>(number("timeout_ms", kLongestProbe, kProbe), 1);
+    std::optional<Plane> plane;
+    if (request.contains("plane")) plane = static_cast<Plane>(number("plane", kMaxPlanes - 1));
+    const std::size_t from = first();
+    const std::size_t most = std::min<std::size_t>(count(), kMostPaths);
+    if (of.paths(peer, 0, 1).empty())
+      throw Error(Errc::not_found, "lane " + std::to_string(of.index()) + " has no peer " +
+                                       std::to_string(value(peer)) +
+                                       "; request peers lists those that it has");
+    Json out = Json::array();
+    for (const PathProbe& probe :
+         of.probe_paths(peer, from, most, plane, std::chrono::milliseconds(timeout))) {
+      Json path{{"ev", value(probe.path.ev)}, {"plane", probe.path.plane},
+                {"state", probe.path.state},  {"active", probe.path.active},
+                {"sent", probe.sent},         {"rtt_ns", nullptr}};
+      if (probe.rtt) path["rtt_ns"] = probe.rtt->count();
+      out.push_back(std::move(path));
+    }
+    return list("probes", std::move(out), from + most, !of.paths(peer, from + most, 1).empty());
+  }
+
+  [[nodiscard]] Json events() const {
+    const std::uint64_t since = number("since", UINT64_MAX, 0);
+    follows = yes_or_no("follow", follows);
+    const std::lock_guard lock(control.recent_mutex_);
+    return {{"events", control.recent_.since(since)}, {"newest", control.recent_.newest()}};
+  }
+
+  /// A list as a whole: all parts of an answer to `request`.
+  [[nodiscard]] Json whole(Json request_of, const char* name, Json (Requests::*ask)() const) const {
+    Json all = Json::array();
+    while (true) {
+      bool nobody = false;
+      Json part = (Requests{control, request_of, nobody}.*ask)();
+      for (Json& element : part[name]) all.push_back(std::move(element));
+      if (!part.contains("next")) return all;
+      request_of["first"] = part["next"];
+    }
+  }
+  /// What lanes, peers and queue pairs tell.
+  [[nodiscard]] Json everything() const {
+    Json all = counters();
+    all["planes"] = planes()["planes"];
+    all["queue_pairs"] = whole(Json::object(), "queue_pairs", &Requests::queue_pairs);
+    all["peers"] = whole(Json::object(), "peers", &Requests::peers);
+    Json paths_of = Json::array();
+    for (const Json& peer : all["peers"]) {
+      const Json request_of{{"lane", peer["lane"]}, {"peer", peer["number"]}};
+      paths_of.push_back({{"lane", peer["lane"]},
+                          {"peer", peer["number"]},
+                          {"addresses", peer["addresses"]},
+                          {"paths", whole(request_of, "paths", &Requests::paths)}});
+    }
+    all["paths"] = std::move(paths_of);
+    all["denied"] = denied();
+    all["profiles"] = whole(Json::object(), "profiles", &Requests::profiles);
+    return all;
+  }
+
+  [[nodiscard]] Json plane() const {
+    const auto which = static_cast<unsigned>(number("plane", kMaxPlanes));
+    const bool enabled = yes_or_no("enabled");
+    core().set_plane_enabled(which, enabled);
+    core().log().warn("plane " + std::to_string(which) + " was " +
+                      (enabled ? "enabled" : "disabled") + " through the control socket");
+    return planes();
+  }
+  /// Rules of this device, or of the host.
+  [[nodiscard]] static Json list_of(const std::vector<DeniedPaths>& denied) {
+    Json list = Json::array();
+    for (const DeniedPaths& one : denied) list.push_back(to_json(one));
+    return list;
+  }
+  /// What is denied, and what that means: paths that carry nothing, and peers to which none is
+  /// left.
+  [[nodiscard]] Json denied() const {
+    constexpr std::size_t kPeers = 8;  // at a time: some microseconds
+    DeniedCount count;
+    for (const auto& lane : core().lanes())
+      for (std::size_t at = 0; lane->count_denied(at, kPeers, count) == kPeers;) at += kPeers;
+    return {{"planes_down", to_json(SteeringRules{core().planes_down(), {}})["planes_down"]},
+            {"denied", list_of(core().denied())},
+            {"host", to_json(control.store_->rules().rules->steering)},
+            {"paths", count.paths},
+            {"peers_cut_off", count.peers_cut_off}};
+  }
+  /// Field `paths`, a list.
+  [[nodiscard]] std::vector<DeniedPaths> named_paths() const {
+    std::vector<DeniedPaths> paths = denied_list(request, "paths");
+    if (paths.empty()) bad("field paths must be a list of paths, not empty");
+    return paths;
+  }
+  [[nodiscard]] Json deny() const {
+    SteeringRules rules{0, core().denied()};
+    const std::vector<DeniedPaths> paths = named_paths();
+    add_denied(rules, paths);
+    check_size(rules);
+    core().set_denied(std::move(rules.denied));
+    core().log().warn(std::to_string(paths.size()) +
+                      " rules deny paths, set through the control socket");
+    return denied();
+  }
+  [[nodiscard]] Json allow() const {
+    SteeringRules rules{0, core().denied()};
+    if (yes_or_no("all", false))
+      rules.denied.clear();
+    else
+      remove_denied(rules, named_paths());
+    core().set_denied(std::move(rules.denied));
+    core().log().warn("paths were allowed through the control socket");
+    return denied();
+  }
+  /// Whether rules for the host would be taken; how many of them mean nothing to this device.
+  [[nodiscard]] Json check_rules() const {
+    const bool proposed = yes_or_no("proposed", false);
+    const auto field = request.find("rules");
+    const HostState state =
+        proposed ? control.store_->proposal()
+                 : HostState{rules_from_json(field == request.end() ? Json() : *field)};
+    const SteeringRules& rules = state.steering;
+    check_size(rules);
+    std::uint64_t unknown = 0;
+    if (proposed)
+      unknown = core().profiles().check(*state.profiles,
+                                        !yes_or_no("all", false) && !core().own_evs().empty());
+    const unsigned last = core().plane_count() - 1;
+    SteeringRules meaningless;
+    meaningless.planes_down = rules.planes_down >> last >> 1 << last << 1;
+    for (const DeniedPaths& one : rules.denied)
+      if (one.plane > last || !core().can_deny(one)) meaningless.denied.push_back(one);
+    unknown +=
+        static_cast<unsigned>(std::popcount(meaningless.planes_down)) + meaningless.denied.size();
+    Json answer{{"unknown", unknown}, {"unknown_rules", to_json(meaningless)}};
+    if (proposed) answer["serial"] = state.serial;
+    return answer;
+  }
+  /// The rules for the host have changed: answers when they are in force.
+  [[nodiscard]] Json host_changed() const {
+    control.store_->reread();
+    control.follow_store();
+    Json answer = denied();
+    answer["serial"] = control.store_->rules().rules->serial;
+    if (Json failed = core().profiles().not_followed(); !failed.empty())
+      answer["failed"] = std::move(failed);
+    return answer;
+  }
+  /// Profiles of the program and of the host, in short: without lists of EVs.
+  [[nodiscard]] Json profiles() const {
+    Json all = Json::array();
+    const auto add = [&all](const char* of, const ProfileRegistry& registry) {
+      const ProfileSet set = registry.set();
+      const Json json = to_json(set);
+      for (const auto& [list, kind] :
+           {std::pair("format_profiles", "format"), std::pair("ev_profiles", "ev"),
+            std::pair("cc_profiles", "cc")})
+        for (Json profile : json[list]) {
+          const auto id = profile["id"].get<ProfileId>();
+          profile["of"] = of;
+          profile["kind"] = kind;
+          if (kind == std::string_view("ev")) {
+            const auto& entries = set.evs.at(id).entries;
+            profile["denied"] = std::count_if(entries.begin(), entries.end(),
+                                              [](const auto& entry) { return entry.denied; });
+            profile["queue_pairs"] = registry.evs(id).queue_pairs;
+            profile.erase("evs");
+          } else if (kind == std::string_view("cc")) {
+            profile["queue_pairs"] = registry.cc(id).queue_pairs;
+          }
+          all.push_back(std::move(profile));
+        }
+    };
+    const auto copy = [](const ProfileRegistry& registry) { return registry; };
+    add("program", core().profiles().with(copy));
+    add("host", core().profiles().with_host(copy));
+    const std::size_t from = std::min<std::size_t>(first(), all.size());
+    const std::size_t end = std::min<std::size_t>(from + count(), all.size());
+    Json part = Json::array();
+    for (std::size_t i = from; i < end; ++i) part.push_back(std::move(all[i]));
+    return list("profiles", std::move(part), end, end < all.size());
+  }
+  /// An EV profile of the host: how its entries are here, a digit for each, in the order of the
+  /// array.
+  [[nodiscard]] Json profile_states() const {
+    const std::uint64_t id = number("profile", UINT64_MAX);
+    std::string states;
+    if (core().profiles().with([id](const ProfileRegistry& own) { return own.has_evs(id); }))
+      return {{"states", states}};  // queue pairs here use that of the program
+    for (const EvEntry& entry : core().ev_profile(id, true).entries)
+      states += entry.state == EvState::denied              ? '4'
+                : entry.good == 0 && entry.assumed_bad == 0 ? '-'
+                : entry.state == EvState::good              ? '1'
+                : entry.state == EvState::assumed_bad       ? '2'
+                                                            : '0';
+    return {{"states", states}};
+  }
+  [[nodiscard]] Json log() const {
+    Config changed = core().config();
+    changed.log = core().log().level();
+    if (request.contains("level")) {
+      changed.set("log", text("level"));
+      core().log().set_level(changed.log);
+    }
+    return {{"level", changed.get("log")}};
+  }
+  [[nodiscard]] Json faults() const {
+    if (core().config().faults.empty())
+      throw Error(Errc::access_denied,
+                  "faults can be changed only in devices that were opened with option faults");
+    core().set_faults(text("schedule"));
+    return Json::object();
+  }
+
+  struct Entry {
+    std::string_view name;
+    Json (Requests::*answer)() const;
+  };
+  static std::span<const Entry> table() {
+    static constexpr Entry kEntries[] = {
+        {"process", &Requests::process},
+        {"config", &Requests::config},
+        {"planes", &Requests::planes},
+        {"counters", &Requests::counters},
+        {"peers", &Requests::peers},
+        {"queue_pairs", &Requests::queue_pairs},
+        {"paths", &Requests::paths},
+        {"probe", &Requests::probe},
+        {"events", &Requests::events},
+        {"plane", &Requests::plane},
+        {"log", &Requests::log},
+        {"faults", &Requests::faults},
+        {"denied", &Requests::denied},
+        {"deny", &Requests::deny},
+        {"allow", &Requests::allow},
+        {"check_rules", &Requests::check_rules},
+        {"host_changed", &Requests::host_changed},
+        {"profile_states", &Requests::profile_states},
+        {"profiles", &Requests::profiles},
+    };
+    return kEntries;
+  }
+
+  [[nodiscard]] Json answer() const {
+    if (!request.is_object()) bad("a request is a JSON object");
+    if (const auto id = request.find("id");
+        id != request.end() && !id->is_string() && !id->is_number())
+      bad("field id must be text or a number");
+    const std::string name = text("request");
+    for (const Entry& entry : table())
+      if (entry.name == name) return (this->*entry.answer)();
+    std::string known;
+    for (const Entry& entry : table())
+      known += (known.empty() ? "" : ", ") + std::string(entry.name);
+    return control_text::failure("unknown_request",
+                                 "there is no request '" + name.substr(0, 64) + "', but " + known);
+  }
+};
 
 namespace control_text {
 

@@ -2,12 +2,18 @@
 #pragma once
 
 #include <atomic>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "mrc/api/profile_types.hpp"
+#include "mrc/host/profiles.hpp"
+
+namespace mrc::inline v0_1::detail {
 
 /// What devices leave behind (option `dump`, docs/control.md): when they close, when the process
 /// exits or dies by a signal, and whenever it gets SIGUSR2.
-namespace mrc::inline v0_1::detail {
 
 /// How long a thread that dies, or a process that exits, waits for dumps, in milliseconds. Tests
 /// set it, since they may run on a busy machine.
@@ -39,5 +45,33 @@ void add_dump_source(DumpSource& source);
 bool remove_dump_source(DumpSource& source) noexcept;
 /// Appends a dump to the source's file.
 void leave_dump(DumpSource& source, std::string_view why) noexcept;
+
+/// Profiles as JSON, as files have them (docs/profiles.md). Values and functions without state.
+
+/// Lists `format_profiles`, `ev_profiles` and `cc_profiles`.
+[[nodiscard]] nlohmann::json to_json(const ProfileSet& set);
+/// Throws mrc::Error (invalid_argument) that names the profile and the field that is wrong, unknown
+/// fields included: a word that is misspelt must not be taken for an option that was left out.
+[[nodiscard]] ProfileSet profiles_from_json(const nlohmann::json& json);
+
+/// The bits of an EV in hexadecimal digits, without the zeros at its end; "0" if all are zero.
+[[nodiscard]] std::string to_text(const path::EvValue& value);
+/// Throws mrc::Error (invalid_argument).
+[[nodiscard]] path::EvValue ev_from_text(std::string_view text);
+
+/// Rules of administrators as JSON (docs/control.md). Values and functions without state.
+
+/// Fields `plane`, and `ev`, or `t0` and `t1`, or `host`.
+[[nodiscard]] nlohmann::json to_json(const DeniedPaths& denied);
+/// Throws mrc::Error (invalid_argument) that names the field that is wrong. Others are ignored.
+[[nodiscard]] DeniedPaths denied_from_json(const nlohmann::json& json);
+
+/// The list in a field; empty if it is missing. Throws as denied_from_json().
+[[nodiscard]] std::vector<DeniedPaths> denied_list(const nlohmann::json& json, const char* field);
+
+/// Fields `planes_down` and `denied`.
+[[nodiscard]] nlohmann::json to_json(const SteeringRules& rules);
+/// Throws as denied_from_json().
+[[nodiscard]] SteeringRules rules_from_json(const nlohmann::json& json);
 
 }  // namespace mrc::inline v0_1::detail

@@ -12,7 +12,7 @@
 #include "mrc/core/histogram.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/engine.hpp"
-#include "mrc/host/peer_filter.hpp"
+#include "mrc/host/steering.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/path/path_entry.hpp"
 #include "mrc/plane/plane_kind.hpp"

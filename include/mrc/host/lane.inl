@@ -1,16 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "mrc/host/lane.hpp"
+
 #include <sched.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <iterator>
+#include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 
 #include "mrc/api/option_table.hpp"
 #include "mrc/core/random.hpp"
 #include "mrc/core/types.hpp"
-#include "mrc/host/lane.hpp"
+#include "mrc/engine/context.hpp"
+#include "mrc/engine/options.hpp"
+#include "mrc/host/peers.hpp"
 #include "mrc/net/address.hpp"
 
 namespace mrc::inline v0_1::detail {
@@ -287,6 +297,670 @@ void Lane::add_to(DeviceStats& stats, bool peers) {
     add_counters(plane.port, port.stats());
     add_counters(plane.faults, port.fault_stats());
   }
+}
+
+QpAttributes Lane::default_attributes() const noexcept {
+  QpAttributes a;
+  a.mtu = planes_.mtu;
+  a.mpr = config_.mpr;
+  a.mpr_dest = config_.mpr_dest;
+  a.max_wimm = config_.max_wimm;
+  a.max_wimm_dest = config_.max_wimm_dest;
+  a.timeout = config_.timeout;
+  a.retry_linear = config_.retry_linear;
+  a.retry_exponential = config_.retry_exponential;
+  a.dynamic_mpr = config_.dynamic_mpr;
+  a.trim_nack = config_.trim != port::Offload::off;
+  a.max_rd_atomic = config_.max_rd_atomic;
+  a.max_rd_atomic_dest = config_.max_rd_atomic_dest;
+  a.rnr_retry = config_.rnr_retry;
+  a.min_rnr_timer = config_.min_rnr_timer;
+  return config_.strict ? strict_attributes(a) : a;
+}
+
+ConnectionInfo Lane::local_info(Qpn qpn) {
+  const std::lock_guard lock(mutex_);
+  return info_of(qpn);
+}
+
+ConnectionInfo Lane::info_of(Qpn qpn) const {
+  const engine::QueuePairState* qp = engine_.find_qp(qpn);
+  if (qp == nullptr) throw Error(Errc::not_found, "this queue pair was closed");
+  const QpAttributes& a = qp->attributes;
+  ConnectionInfo info;
+  info.foreign = false;
+  info.solicited = true;
+  info.device_guid = guid_;
+  info.qpn = qpn;
+  info.start_psn = *engine_.start_psn(qpn);
+  info.tag = qp->tag.bits();
+  info.mtu = qp->state == QpState::rtr || qp->state == QpState::rts ? qp->rtr_mtu : a.mtu;
+  info.mtu_multiples = config_.peer != PeerKind::mrc;
+  if (!info.mtu_multiples) info.mtu = std::bit_floor(info.mtu);
+  info.mpr_dest = a.mpr_dest;
+  info.max_wimm_dest = a.max_wimm_dest;
+  info.dynamic_mpr = a.dynamic_mpr;
+  info.trim_nack = a.trim_nack && asks_for_trims();
+  info.rc = a.rc;
+  info.max_rd_atomic_dest = a.rc ? a.max_rd_atomic_dest : std::uint8_t{0};
+  info.icrc = config_.icrc != port::Offload::off;
+  info.network_namespace = planes_.network_namespace;
+  info.parts = engine_.options().part_places > 0;
+  info.slot = planes_.slot;
+  info.receive_window = UINT64_MAX;
+  for (const auto& port : planes_.ports) {
+    info.planes.push_back(port->address());
+    info.port_data.push_back(port->connection_data());
+    info.receive_window = std::min(info.receive_window, port->capabilities().receive_buffer);
+  }
+  while (!info.port_data.empty() && info.port_data.back().empty()) info.port_data.pop_back();
+  info.receive_window =
+      std::max<std::uint64_t>(info.receive_window / config_.expert.receive_shares, 2 * a.mtu);
+  if (config_.strict) return strict_info(std::move(info));
+  return info;
+}
+
+/// Where a port does not see what switches have trimmed, peers had better not let them trim.
+bool Lane::asks_for_trims() const noexcept {
+  return config_.trim == port::Offload::on ||
+         std::all_of(planes_.ports.begin(), planes_.ports.end(),
+                     [](const auto& port) { return port->capabilities().trimmed_packets; });
+}
+
+/// How long connecting by ConnectionInfo waits for next hops, in total.
+inline constexpr Duration kRouteTime = std::chrono::milliseconds(20);
+
+/// The queue pair, which must be in that state. `doing` begins the text of the error.
+const engine::QueuePairState& Lane::in_state(Qpn qpn, QpState state,
+                                             const std::string& doing) const {
+  const engine::QueuePairState* qp = engine_.find_qp(qpn);
+  if (qp == nullptr) throw Error(Errc::not_found, "this queue pair was closed");
+  if (qp->state != state)
+    throw Error(Errc::invalid_state, doing + ": it is in " + to_string(qp->state) +
+                                         "; only one in " + to_string(state) + " can");
+  return *qp;
+}
+
+/// Throws mrc::Error if devices that say this can't be connected to.
+void Lane::check_peer(const ConnectionInfo& info, const std::string& doing) const {
+  if (info.icrc != (config_.icrc != port::Offload::off))
+    throw Error(Errc::incompatible, doing + ": iCRC is on at one side only; set option icrc alike");
+}
+
+void Lane::connect(Qpn qpn, const ConnectionInfo& info) {
+  const std::string doing = "connecting queue pair to " + to_string(info);
+  {
+    const std::lock_guard lock(mutex_);
+    (void)in_state(qpn, QpState::reset, doing);
+    check_peer(info, doing);
+    enter_init(qpn, doing);
+  }
+  try {
+    QpChange change;
+    change.state = QpState::rtr;
+    change.connection = info;
+    modify(qpn, change);
+    change = {};
+    change.state = QpState::rts;
+    modify(qpn, change);
+  } catch (...) {
+    (void)reset_qp(qpn);
+    throw;
+  }
+}
+
+void Lane::modify(Qpn qpn, const QpChange& change) {
+  const std::string doing =
+      "queue pair " + std::to_string(value(qpn)) + " to " + to_string(change.state);
+  const bool rtr = change.state == QpState::rtr;
+  const bool to_rtr = change.destination || change.connection || change.receive_psn || change.mtu ||
+                      change.rtr != RtrAttributes{};
+  if ((to_rtr && !rtr) || (change.rts != RtsAttributes{} && change.state != QpState::rts) ||
+      (change.profiles && change.state != QpState::init))
+    throw Error(Errc::invalid_argument, doing + ": an attribute of another step is set");
+  engine::check(doing, engine::out_of_range(
+                           engine::with(engine::with(QpAttributes{}, change.rtr), change.rts)));
+  if (rtr) return change.connection ? connect_to(qpn, change, doing) : resolve(qpn, change, doing);
+  std::unique_lock lock(mutex_);
+  Errc e = Errc::ok;
+  switch (change.state) {
+    case QpState::init:
+      (void)in_state(qpn, QpState::reset, doing);
+      to_init(qpn, change.profiles, doing);
+      break;
+    case QpState::rts:
+      (void)in_state(qpn, QpState::rtr, doing);
+      e = engine_.to_rts(qpn, monotonic_now(), change.rts);
+      break;
+    case QpState::err:
+      e = engine_.to_error(qpn);
+      rounds_.after_post(monotonic_now(), false);
+      break;
+    default:
+      lock.unlock();
+      e = reset_qp(qpn);
+      lock.lock();
+      break;
+  }
+  progress_.deadline_changed();
+  if (e != Errc::ok) throw Error(e, doing);
+}
+
+/// With those profiles, or those of the last time; keeps them if they can't be used.
+void Lane::to_init(Qpn qpn, const std::optional<QpProfiles>& wanted, const std::string& doing) {
+  if (!wanted) return enter_init(qpn, doing);
+  QpProfiles& profiles = chosen_[value(qpn)].profiles;
+  const QpProfiles before = std::exchange(profiles, *wanted);
+  try {
+    enter_init(qpn, doing);
+  } catch (...) {
+    profiles = before;
+    throw;
+  }
+}
+
+void Lane::connect_to(Qpn qpn, const QpChange& change, const std::string& doing) {
+  const ConnectionInfo info = config_.strict ? strict_info(*change.connection) : *change.connection;
+  if (change.destination)
+    throw Error(Errc::invalid_argument, doing + ": give a destination or a connection, not both");
+  check_peer(info, doing);
+  std::unique_lock lock(mutex_);
+  (void)in_state(qpn, QpState::init, doing);
+  const PeerId peer = peer_for(lock, qpn, info, doing);
+  RemoteQp remote = remote_of(info, peer);
+  const QpAttributes& own = engine_.find_qp(qpn)->attributes;
+  // Between OpenMRC devices the peer may send from RTR on, before its program names a PSN.
+  if (!remote.rc || !own.rc) remote.start_psn = change.receive_psn.value_or(info.start_psn);
+  remote.mtu = change.mtu.value_or(0);
+  if (remote.mtu == 0) remote.mtu = peers_.agreed_mtu_with(info, own.mtu);
+  const bool fits = remote.mtu == peers_.agreed_mtu_with(info, remote.mtu);
+  const Errc e = fits ? engine_.to_rtr(qpn, remote, change.rtr) : Errc::incompatible;
+  if (e != Errc::ok) {
+    peers_.forget_unused(peer);
+    throw Error(e, doing + ", connecting to " + to_string(info));
+  }
+  peers_.log_tags(*engine_.find_qp(qpn), info);
+  progress_.deadline_changed();
+}
+
+/// The peer of a queue pair in INIT. Other queue pairs go on while next hops are looked up: then
+/// the lock is not held for a while.
+PeerId Lane::peer_for(std::unique_lock<CourteousMutex>& lock, Qpn qpn, const ConnectionInfo& info,
+                      const std::string& doing) {
+  const PeerProfiles profiles = profiles_of(qpn);
+  if (const auto known = peers_.find(info, profiles.ids)) return *known;
+  lock.unlock();
+  Peers::Candidate candidate = peers_.make_candidate(info, profiles);
+  peers_.await_routes(candidate, kRouteTime);
+  lock.lock();
+  (void)in_state(qpn, QpState::init, doing);
+  const PeerProfiles now = profiles_of(qpn);
+  if (const auto known = peers_.find(info, now.ids)) return *known;
+  if (now.evs != profiles.evs || now.ids != profiles.ids)  // changed meanwhile
+    candidate = peers_.make_candidate(info, now);
+  return peers_.add(info, candidate);
+}
+
+void Lane::resolve(Qpn qpn, const QpChange& change, const std::string& doing) {
+  if (!change.destination || !change.receive_psn)
+    throw Error(Errc::invalid_argument,
+                doing + ": it needs a connection, or a destination and a receive PSN");
+  const Destination& destination = *change.destination;
+  if (value(destination.qpn) < kFirstUserQpn || value(destination.qpn) > 0xFFFFFF)
+    throw Error(Errc::invalid_argument, doing + ": the destination's QPN is reserved or too large");
+  filter_.check(destination.gid);
+  const std::lock_guard lock(mutex_);
+  (void)in_state(qpn, QpState::init, doing);
+  (void)planes_.kind->contacts(planes_, destination.gid,
+                               destination.qpn);  // throws if there is no way
+  RemoteQp remote;
+  remote.qpn = destination.qpn;
+  remote.start_psn = *change.receive_psn;
+  remote.mtu = change.mtu.value_or(0);
+  if (const Errc e = engine_.to_rtr_unresolved(qpn, remote, change.rtr); e != Errc::ok)
+    throw Error(e, doing + (e == Errc::incompatible ? ": the MTU is larger than its own" : ""));
+  connector_.start(monotonic_now(), qpn, destination);
+  connector_.work(monotonic_now());
+  rounds_.after_post(monotonic_now(), false);
+  progress_.deadline_changed();
+}
+
+QpInfo Lane::query(Qpn qpn) {
+  const std::lock_guard lock(mutex_);
+  const engine::QueuePairState* qp = engine_.find_qp(qpn);
+  if (qp == nullptr) throw Error(Errc::not_found, "this queue pair was closed");
+  QpInfo info;
+  info.state = qp->state;
+  info.cause = qp->cause;
+  info.pd = qp->init.pd;
+  info.capacity = qp->init.capacity;
+  info.attributes = qp->attributes;
+  info.signal_all = qp->init.signal_all;
+  info.sends = qp->tx.queue.taken();
+  if (qp->init.srq) info.srq = device_srq(index_, *qp->init.srq);
+  info.send_psn = qp->start_psn;
+  if (const auto chosen = chosen_.find(value(qpn)); chosen != chosen_.end())
+    info.profiles = chosen->second.profiles;
+  if (qp->state == QpState::rtr || qp->state == QpState::rts || qp->state == QpState::err) {
+    info.receive_psn = qp->remote.start_psn;
+    info.mtu = qp->mtu;
+    info.remote_qpn = qp->remote.qpn;
+  }
+  if (const auto destination = connector_.destination(qpn)) info.gid = destination->gid;
+  info.resolving = qp->peer == nullptr && connector_.destination(qpn).has_value() &&
+                   (qp->state == QpState::rtr || qp->state == QpState::rts);
+  return info;
+}
+
+template <class F>
+Errc Lane::disconnect(Qpn qpn, F&& f) noexcept {
+  const std::lock_guard lock(mutex_);
+  const engine::QueuePairState* qp = engine_.find_qp(qpn);
+  if (qp == nullptr) return Errc::not_found;
+  const bool connected = qp->peer != nullptr;
+  const PeerId peer = qp->remote.peer;
+  connector_.stop(qpn);
+  const Errc e = f();
+  if (connected) peers_.forget_unused(peer);
+  progress_.deadline_changed();
+  return e;
+}
+
+Errc Lane::close_qp(Qpn qpn) noexcept {
+  return disconnect(qpn, [&] {
+    (void)rounds_.advance(monotonic_now());
+    engine_.send_held_ack(qpn);
+    (void)rounds_.send(monotonic_now());  // sends pending acknowledgements
+    events_.remove_if([qpn](const DeviceEvent& event) {
+      return event.qpn == qpn && (event.kind == DeviceEvent::Kind::qp_error ||
+                                  event.kind == DeviceEvent::Kind::last_wqe);
+    });
+    const Errc e = engine_.destroy_qp(qpn);
+    release_profiles(qpn);
+    chosen_.erase(value(qpn));
+    return e;
+  });
+}
+
+Errc Lane::reset_qp(Qpn qpn) noexcept {
+  return disconnect(qpn, [&] {
+    engine_.send_held_ack(qpn);
+    (void)rounds_.send(monotonic_now());  // the peer waits for answers
+    const Errc e = engine_.to_reset(qpn);
+    if (e == Errc::ok) release_profiles(qpn);
+    return e;
+  });
+}
+
+std::string Lane::error_text(Qpn qpn) {
+  const std::lock_guard lock(mutex_);
+  const engine::QueuePairState* qp = engine_.find_qp(qpn);
+  if (qp == nullptr) return {};
+  const std::string why = connector_.failure(qpn);
+  return peers_.error_text(*qp) + (why.empty() || qp->state != QpState::err ? "" : ": " + why);
+}
+
+std::vector<QpReport> Lane::queue_pairs(std::size_t& at, std::size_t most) {
+  constexpr std::size_t kReports = 8, kPlaces = 512;  // some microseconds
+  std::vector<QpReport> reports;
+  reports.reserve(kReports);
+  const std::size_t enough = std::min(most, kReports);
+  const std::lock_guard lock(mutex_);
+  const Time now = monotonic_now();
+  const std::size_t end = std::min(engine_.qp_places(), at + kPlaces);
+  for (; at < end && reports.size() < enough; ++at)
+    if (const engine::QueuePairState* qp = engine_.qp_at(at))
+      reports.push_back(report_of(*qp, now));
+  return reports;
+}
+
+std::optional<QpReport> Lane::report(Qpn qpn) {
+  const std::lock_guard lock(mutex_);
+  const engine::QueuePairState* qp = engine_.find_qp(qpn);
+  if (qp == nullptr) return std::nullopt;
+  return report_of(*qp, monotonic_now());
+}
+
+QpReport Lane::report_of(const engine::QueuePairState& qp, Time now) {
+  QpReport r;
+  r.lane = index_;
+  r.qpn = qp.qpn;
+  r.state = to_string(qp.state);
+  if (qp.state == QpState::err) r.error = peers_.error_text(qp);
+  r.rc = qp.rc;
+  if (qp.peer != nullptr) r.peer = value(qp.peer->id);
+  if (qp.state != QpState::reset && qp.state != QpState::init) r.remote_qpn = qp.remote.qpn;
+  const engine::WaitsFor waits = engine::waits_for(qp, now);
+  r.waits_for = to_string(waits);
+  if (waits != engine::WaitsFor::nothing)
+    r.silent_ns = static_cast<std::uint64_t>(engine::silence(qp, now).count());
+  r.unfinished = qp.waiting();
+  r.stats = engine_.qp_stats(qp);
+  return r;
+}
+
+std::vector<PeerReport> Lane::peers(std::size_t first, std::size_t most) {
+  const std::lock_guard lock(mutex_);
+  std::vector<PeerReport> reports;
+  peers_.add_to(reports, index_, first, most);
+  return reports;
+}
+
+std::vector<PathReport> Lane::paths(PeerId peer, std::size_t first, std::size_t most) {
+  const std::lock_guard lock(mutex_);
+  const engine::Peer* found = engine_.find_peer(peer);
+  if (found == nullptr) return {};
+  return paths_of(*found, first, most);
+}
+
+std::vector<PathReport> Lane::paths(Qpn qpn) {
+  const std::lock_guard lock(mutex_);
+  const engine::QueuePairState* qp = engine_.find_qp(qpn);
+  if (qp == nullptr || qp->peer == nullptr) return {};
+  return paths_of(*qp->peer, 0, qp->peer->paths.size());
+}
+
+std::vector<PathReport> Lane::paths_of(const engine::Peer& peer, std::size_t first,
+                                       std::size_t most) {
+  std::vector<PathReport> reports;
+  const path::PathSet& set = peer.paths;
+  const std::size_t size = set.size();
+  for (std::size_t n = first; n < size && n - first < most; ++n) {
+    const auto i = static_cast<path::PathIndex>(n);
+    const path::PathSpec spec = set[i];
+    const path::PathStats st = set.stats(i);
+    PathReport r;
+    r.ev = spec.ev;
+    r.plane = spec.plane;
+    r.port_path = spec.port_path;
+    r.state =
+        set.health(i) == path::Health::assumed_bad ? "assumed_bad" : path::to_string(set.health(i));
+    r.active = set.active(i);
+    r.packets = st.sent_packets;
+    r.bytes = st.sent_bytes;
+    r.delivered = st.delivered;
+    r.marks = st.marks;
+    r.trims = st.trims;
+    r.losses = st.losses;
+    r.timeouts = st.timeouts;
+    r.probes_sent = st.probes_sent;
+    r.probes_answered = st.probes_answered;
+    r.times_bad = st.times_bad;
+    r.rtt_ns = st.rtt_ns;
+    reports.push_back(std::move(r));
+  }
+  return reports;
+}
+
+/// How often a thread that waits for responses looks at them, and sends more.
+inline constexpr Duration kResponseLook = std::chrono::microseconds(500);
+
+std::vector<EndpointResponse> Lane::request_endpoints(EndpointOperation operation,
+                                                      std::span<const EndpointRequest> requests,
+                                                      Duration timeout, std::uint8_t dscp) {
+  EndpointRequests::Batch batch = endpoint_requests_.prepare(operation, requests, dscp);
+  const Time begin = monotonic_now();
+  const Time end = timeout < kNever - begin ? begin + timeout : kNever;
+  std::unique_lock lock(mutex_);
+  endpoint_requests_.open(batch);
+  try {
+    while (await_responses(batch, end)) {
+      lock.unlock();
+      nap(end);
+      lock.lock();
+    }
+  } catch (...) {
+    endpoint_requests_.close(batch);
+    throw;
+  }
+  endpoint_requests_.close(batch);
+  return std::move(batch.responses);
+}
+
+/// One round. False: all responses are there, or the time is over.
+bool Lane::await_responses(EndpointRequests::Batch& batch, Time end) {
+  const Time now = monotonic_now();
+  (void)rounds_.advance(now);
+  endpoint_requests_.work(now, batch);
+  progress_.deadline_changed();
+  if (!config_.helper) (void)rounds_.arm();
+  return !batch.done() && now < end;
+}
+
+/// Probes of the paths to a peer.
+struct Lane::OwnProbes {
+  /// Probes that are sent at once, most: some microseconds of the lane's time.
+  static constexpr std::size_t kAtOnce = 16;
+
+  PeerId peer{};
+  std::vector<PathProbe> paths{};
+  std::vector<std::uint16_t> firsts{};  ///< number of the first probe of each path
+  std::size_t next = 0;                 ///< the path that is looked at next
+  Time begin{};                         ///< when the first of the present series was due
+
+  /// How many of the series may be sent by now: one after the other, so that each is timed alone.
+  [[nodiscard]] std::size_t due(Time now) const noexcept {
+    const auto looks = static_cast<std::size_t>((now - begin) / kResponseLook);
+    return std::min({paths.size(), next + kAtOnce, looks + 1});
+  }
+  [[nodiscard]] bool waits() const noexcept {
+    return next < paths.size() ||
+           std::any_of(paths.begin(), paths.end(),
+                       [](const PathProbe& probe) { return probe.sent > 0 && !probe.rtt; });
+  }
+};
+
+/// Takes answers, and sends some of those that are due.
+void Lane::work_on(OwnProbes& probes) noexcept {
+  for (std::size_t i = 0; i < probes.paths.size(); ++i) {
+    PathProbe& probe = probes.paths[i];
+    if (probe.sent == 0 || probe.rtt) continue;
+    probe.rtt = engine_.probe_rtt(probes.peer, probe.number);
+    if (!probe.rtt) probe.rtt = engine_.probe_rtt(probes.peer, probes.firsts[i]);
+  }
+  engine::Peer* peer = engine_.find_peer(probes.peer);
+  for (const std::size_t end = probes.due(monotonic_now()); probes.next < end;) {
+    const std::size_t at = probes.next++;
+    PathProbe& probe = probes.paths[at];
+    const path::PathIndex index = probe.index;
+    // Meanwhile another peer may have the number, or a profile other paths.
+    if (probe.rtt || peer == nullptr || index >= peer->paths.size() ||
+        peer->paths[index].ev != probe.path.ev ||
+        peer->paths.health(index) == path::Health::denied || !planes_.up(probe.path.plane))
+      continue;
+    probe.number = engine_.probe_path(*peer, index);
+    if (++probe.sent == 1) probes.firsts[at] = probe.number;
+  }
+}
+
+std::vector<PathProbe> Lane::probe_paths(PeerId peer, std::size_t first, std::size_t most,
+                                         std::optional<Plane> plane, Duration timeout) {
+  OwnProbes probes;
+  probes.peer = peer;
+  std::vector<PathReport> reports = paths(peer, first, most);
+  for (std::size_t i = 0; i < reports.size(); ++i)
+    if (!plane || reports[i].plane == *plane)
+      probes.paths.push_back(
+          {std::move(reports[i]), static_cast<path::PathIndex>(first + i), 0, 0, {}});
+  probes.firsts.resize(probes.paths.size());
+  const Time begin = monotonic_now(), end = begin + timeout;
+  probes.begin = begin;
+  bool again = false;
+  std::unique_lock lock(mutex_);
+  while (true) {
+    const Time now = monotonic_now();
+    if (!again && probes.next == probes.paths.size() && now - begin >= timeout / 2) {
+      again = true;
+      probes.next = 0;
+      probes.begin = now;
+    }
+    (void)rounds_.advance(now);
+    work_on(probes);
+    (void)rounds_.send(now);
+    progress_.deadline_changed();
+    if (!config_.helper) (void)rounds_.arm();
+    if (now >= end || !probes.waits()) break;
+    lock.unlock();
+    nap(end);
+    lock.lock();
+  }
+  return std::move(probes.paths);
+}
+
+/// Between two rounds. The helper receives meanwhile, if there is one.
+void Lane::nap(Time end) const noexcept {
+  const Time until = std::min(end, monotonic_now() + kResponseLook);
+  std::array<pollfd, Progress::kMaxFds> fds;
+  const std::size_t n = config_.helper ? 0 : progress_.watch(fds.data());
+  Progress::sleep({fds.data(), n}, until);
+}
+
+void Lane::set_profiles(Qpn qpn, const QpProfiles& profiles) {
+  const std::lock_guard lock(mutex_);
+  chosen_[value(qpn)].profiles = profiles;
+}
+
+/// From RESET to INIT, with the profiles that were chosen, which stay ONLINE from now on. Throws
+/// mrc::Error. Under the lock.
+void Lane::enter_init(Qpn qpn, const std::string& doing) {
+  Chosen& chosen = chosen_[value(qpn)];
+  const EvTablePtr evs = profiles_of(qpn).evs;
+  for (std::size_t i = 0; evs && i < evs->entries.size(); ++i)
+    (void)planes_.kind->path_of(planes_, evs->format, evs->entries[i].expanded,
+                                static_cast<std::uint16_t>(i));  // throws if this lane has none
+  profiles_.acquire(chosen.profiles);
+  chosen.held = true;
+  const Errc e = engine_.to_init(qpn);
+  if (e == Errc::ok) return;
+  release_profiles(qpn);
+  throw Error(e, doing);
+}
+
+void Lane::release_profiles(Qpn qpn) noexcept {
+  const auto at = chosen_.find(value(qpn));
+  if (at == chosen_.end() || !std::exchange(at->second.held, false)) return;
+  profiles_.release(at->second.profiles);
+}
+
+/// Under the lock.
+PeerProfiles Lane::profiles_of(Qpn qpn) const {
+  const auto at = chosen_.find(value(qpn));
+  if (at == chosen_.end()) return {};
+  PeerProfiles out;
+  out.ids = at->second.profiles;
+  if (out.ids.ev) out.evs = profiles_.table(*out.ids.ev);
+  if (out.ids.cc) out.cc = profiles_.cc_options(*out.ids.cc);
+  return out;
+}
+
+/// The host's profiles may be others than before. Under the lock.
+void Lane::follow_profiles(Time now) noexcept try {
+  for (const std::string& line : profiles_.follow(steering_.host_state())) log_.warn(line);
+  peers_.follow(now, [this](ProfileId id) { return profiles_.table(id); });
+} catch (const std::exception& error) {  // out of memory: profiles stay as they are
+  log_.warn(std::string("the profiles for this host have changed: ") + error.what());
+}
+
+void Lane::update_paths(const EvUpdate& update) noexcept {
+  const std::lock_guard lock(mutex_);
+  const Time now = monotonic_now();
+  peers_.update(now, update);
+  rounds_.after_post(now, false);  // packets may have waited for a path
+  progress_.deadline_changed();
+}
+
+void Lane::add_states(ProfileId profile, std::span<EvEntry> entries) noexcept {
+  const std::lock_guard lock(mutex_);
+  peers_.add_states(profile, entries);
+}
+
+void Lane::add_own_states(std::span<EvEntry> entries) {
+  const std::lock_guard lock(mutex_);
+  peers_.add_own_states(entries);
+}
+
+void Lane::report_path_events() noexcept {
+  engine_.take_narrow_changes(
+      [this](const engine::Peer& peer, PlaneMask changed) { peers_.report_narrow(peer, changed); });
+  engine_.take_narrow_paths([this](const engine::Peer& peer, path::PathIndex path) {
+    if (narrow_paths_logged_ == kMostNarrowPathsLogged) return;
+    ++narrow_paths_logged_;
+    peers_.report_narrow_path(peer, path);
+  });
+  engine_.take_piece_changes([this](const engine::Peer& peer, PlaneMask changed) {
+    const PlaneMask singly = changed & peer.pieces.singly();
+    // The first time: later trials find the same, and so do other lanes.
+    const PlaneMask first = singly & ~singly_logged_.fetch_or(singly);
+    if (first != 0) peers_.report_singly(peer, first);
+  });
+  const PlaneMask singly = engine_.planes_sent_singly();
+  for (unsigned i = 0; i < planes_.count(); ++i)
+    planes_.ports[i]->send_singly((singly >> i & 1) != 0);
+  engine_.take_path_events([this](const engine::Peer& peer, const path::PathEvent& event) {
+    if (ev_events_.any()) ev_events_.push(peers_.describe(peer, event));
+  });
+}
+
+Result<Qpn> Lane::create_datagram_qp(engine::DatagramInit init) {
+  init.mtu = std::bit_floor(std::min(planes_.mtu, wire::kMaxDatagram));
+  const std::lock_guard lock(mutex_);
+  return engine_.create_datagram_qp(init);
+}
+
+DatagramInfo Lane::query_datagram_qp(Qpn qpn) {
+  const std::lock_guard lock(mutex_);
+  const engine::DatagramState* qp = engine_.find_datagram_qp(qpn);
+  if (qp == nullptr) throw Error(Errc::not_found, "this queue pair was closed");
+  DatagramInfo info;
+  info.state = qp->state;
+  info.cause = qp->cause;
+  info.pd = qp->init.pd;
+  info.capacity = qp->init.capacity;
+  info.mtu = qp->init.mtu;
+  info.q_key = qp->q_key;
+  info.send_psn = qp->first_psn + static_cast<std::int32_t>(qp->queue.posted() & 0xFFFFFF);
+  info.signal_all = qp->init.signal_all;
+  info.sends = qp->queue.taken();
+  if (qp->init.srq) info.srq = device_srq(index_, *qp->init.srq);
+  info.stats = qp->stats;
+  return info;
+}
+
+void Lane::prepare_datagrams(const port::IpAddress& gid, Qpn remote, Duration patience) {
+  const DatagramRoutes::Plan plan = datagram_routes_.plan(gid, remote);
+  const DatagramRoutes::Way& way = plan.ways.front();
+  const Plane plane = way.contact.plane;
+  const Port& port = *planes_.ports[plane];
+  const std::string why = port.await_route(way.paths.route, patience);
+  if (!why.empty())
+    throw Error(Errc::unreachable, "GID " + port::format_local({gid, port.zone()}) + " by plane " +
+                                       std::to_string(plane) + ": " + why);
+}
+
+Errc Lane::post_datagrams(Qpn qpn, std::span<const DatagramRequest> requests,
+                          std::size_t& posted) noexcept {
+  return with_doorbell([&](engine::Engine& engine, Time now) {
+    for (const DatagramRequest& request : requests) {
+      const auto to = datagram_routes_.find(now, request.to.gid, request.remote_qpn, qpn);
+      const Errc e = to ? engine.post_datagram(qpn, request, to.value()) : to.error();
+      if (e != Errc::ok) return e;
+      ++posted;
+    }
+    return Errc::ok;
+  });
+}
+
+Errc Lane::close_datagram_qp(Qpn qpn) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (engine_.find_datagram_qp(qpn) == nullptr) return Errc::not_found;
+  (void)rounds_.send(monotonic_now());  // what is posted
+  events_.remove_if([qpn](const DeviceEvent& event) {
+    return event.qpn == qpn &&
+           (event.kind == DeviceEvent::Kind::qp_error || event.kind == DeviceEvent::Kind::last_wqe);
+  });
+  const Errc e = engine_.destroy_datagram_qp(qpn);
+  progress_.deadline_changed();
+  return e;
 }
 
 }  // namespace mrc::inline v0_1::detail

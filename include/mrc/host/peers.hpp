@@ -12,9 +12,8 @@
 #include "mrc/api/device_stats.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/engine.hpp"
+#include "mrc/engine/verbs_types.hpp"
 #include "mrc/exchange/connection_info.hpp"
-#include "mrc/host/key_log.hpp"
-#include "mrc/host/peer_filter.hpp"
 #include "mrc/host/steering.hpp"
 #include "mrc/plane/ev_table.hpp"
 #include "mrc/plane/plane_kind.hpp"
@@ -175,5 +174,37 @@ class Peers {
   std::vector<Known> known_;
   bool noted_slower_ = false;
 };
+
+/// Option `strict`: what is left of a device without OpenMRC's extensions (docs/extensions.md).
+
+/// The attributes that a queue pair may have in strict mode.
+[[nodiscard]] inline QpAttributes strict_attributes(QpAttributes attributes) noexcept {
+  attributes.rc = false;
+  // What is no MTU at all is left to the range check.
+  if (is_mtu(attributes.mtu)) attributes.mtu = mrc_mtu(attributes.mtu);
+  return attributes;
+}
+
+/// Removes extensions from connection data that is sent or received in strict mode. Slots and
+/// receive windows stay, as no packet is different by them.
+[[nodiscard]] inline ConnectionInfo strict_info(ConnectionInfo info) noexcept {
+  info.foreign = true;
+  info.tag = 0;
+  info.network_namespace = 0;
+  info.solicited = false;
+  info.parts = false;
+  info.rc = false;
+  info.max_rd_atomic_dest = 0;
+  info.mtu_multiples = false;
+  info.mtu = mrc_mtu(info.mtu);
+  return info;
+}
+
+/// The number by which a device names the shared receive queue `srq` of a lane's engine: the top 8
+/// bits are the lane, since each engine counts its own.
+[[nodiscard]] constexpr SrqId device_srq(unsigned lane, SrqId srq) noexcept {
+  return SrqId{lane << 24 | static_cast<std::uint32_t>(srq)};
+}
+static_assert(kMaxLanes <= 1u << 8);
 
 }  // namespace mrc::inline v0_1::detail

@@ -16,7 +16,7 @@ namespace mrc::inline v0_1::detail {
 
 /// Makes a kind for a configuration.
 using MakePlaneKind = std::unique_ptr<PlaneKind> (*)(const Config&);
-/// The kinds that modules bring (host/modules.inl); null without the module.
+/// The kinds that modules bring (host/plane_kinds.inl); null without the module.
 extern std::atomic<MakePlaneKind> packet_kind, verbs_kind;
 
 }  // namespace mrc::inline v0_1::detail

@@ -14,7 +14,7 @@
 #include "mrc/core/error.hpp"
 #include "mrc/core/system.hpp"
 #include "mrc/core/unique_fd.hpp"
-#include "mrc/host/key_log.hpp"
+#include "mrc/host/steering.hpp"
 
 namespace mrc::inline v0_1::detail {
 
