@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // An all-to-all in which every host sends to all others at once fits into the switches' queues.
-#include "mrc/sim/traffic/all_to_all.hpp"
+#include "mrc/sim/traffic/collective.hpp"
 
 #include <doctest/doctest.h>
 

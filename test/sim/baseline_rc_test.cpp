@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "mrc/core/random.hpp"
-#include "mrc/sim/baseline/go_back_n.hpp"
+#include "mrc/sim/baseline/rc_sender.hpp"
 
 using namespace mrc;
 using namespace mrc::sim::baseline;

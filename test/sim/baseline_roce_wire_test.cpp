@@ -8,8 +8,7 @@
 #include <vector>
 
 #include "mrc/core/random.hpp"
-#include "mrc/sim/baseline/roce_frame.hpp"
-#include "mrc/sim/baseline/roce_wire.hpp"
+#include "mrc/sim/baseline/roce_host.hpp"
 
 using namespace mrc;
 using namespace mrc::sim::baseline;

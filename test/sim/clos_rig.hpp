@@ -2,7 +2,6 @@
 #pragma once
 
 #include "mrc/sim/simulation.hpp"
-#include "mrc/sim/summary.hpp"
 
 /// Shared by the tests of whole simulations.
 namespace mrc::test {

@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "clos_rig.hpp"
-#include "mrc/sim/summary.hpp"
-#include "mrc/sim/traffic/all_to_all.hpp"
+#include "mrc/sim/simulation.hpp"
+#include "mrc/sim/traffic/collective.hpp"
 #include "mrc/sim/traffic/streams.hpp"
 
 using namespace mrc;

@@ -5,7 +5,6 @@
 
 #include <set>
 
-#include "mrc/sim/fault_swarm.hpp"
 #include "support/errors.hpp"
 #include "support/sim_rig.hpp"
 

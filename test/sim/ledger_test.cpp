@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every data packet that was sent again is explained by what became of an earlier copy.
-#include "mrc/sim/ledger.hpp"
+#include "mrc/sim/network.hpp"
 
 #include <doctest/doctest.h>
 
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "clos_rig.hpp"
-#include "mrc/sim/traffic/permutation.hpp"
+#include "mrc/sim/traffic/streams.hpp"
 
 using namespace mrc;
 using namespace mrc::sim;

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "mrc/sim/traffic/incast.hpp"
+#include "mrc/sim/traffic/streams.hpp"
 #include "support/sim_rig.hpp"
 
 using namespace mrc;

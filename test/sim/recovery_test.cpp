@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "clos_rig.hpp"
-#include "mrc/sim/traffic/permutation.hpp"
+#include "mrc/sim/traffic/streams.hpp"
 
 using namespace mrc;
 using namespace mrc::sim;

@@ -8,7 +8,7 @@
 #include <sstream>
 #include <vector>
 
-#include "mrc/sim/summary.hpp"
+#include "mrc/sim/simulation.hpp"
 #include "mrc_sim/metrics.hpp"
 #include "sim/scenario_rig.hpp"
 #include "support/json_schema.hpp"

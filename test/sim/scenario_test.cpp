@@ -2,7 +2,7 @@
 // What the reader of scenario files makes of fields; scenario_schema_test.cpp has their names.
 #include <doctest/doctest.h>
 
-#include "mrc/sim/summary.hpp"
+#include "mrc/sim/simulation.hpp"
 #include "mrc_sim/metrics.hpp"
 #include "sim/scenario_rig.hpp"
 

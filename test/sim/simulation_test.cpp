@@ -5,9 +5,8 @@
 
 #include <memory>
 
-#include "mrc/sim/summary.hpp"
-#include "mrc/sim/traffic/all_to_all.hpp"
-#include "mrc/sim/traffic/permutation.hpp"
+#include "mrc/sim/traffic/collective.hpp"
+#include "mrc/sim/traffic/streams.hpp"
 
 using namespace mrc;
 using namespace mrc::sim;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mrc/sim/traffic/trace_file.hpp"
+#include "mrc/sim/traffic/trace.hpp"
 
 #include <doctest/doctest.h>
 #include <unistd.h>

@@ -11,11 +11,8 @@
 #include <vector>
 
 #include "mrc/sim/mrc_cluster.hpp"
-#include "mrc/sim/traffic/all_to_all.hpp"
-#include "mrc/sim/traffic/incast.hpp"
-#include "mrc/sim/traffic/permutation.hpp"
-#include "mrc/sim/traffic/ring_all_reduce.hpp"
-#include "mrc/sim/traffic/send_recv.hpp"
+#include "mrc/sim/traffic/collective.hpp"
+#include "mrc/sim/traffic/streams.hpp"
 #include "mrc/sim/traffic/trace.hpp"
 #include "support/errors.hpp"
 #include "support/sim_rig.hpp"

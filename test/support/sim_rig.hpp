@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "mrc/sim/message_log.hpp"
 #include "mrc/sim/mrc_cluster.hpp"
+#include "mrc/sim/traffic/workload.hpp"
 
 /// Small simulated fabrics for tests.
 namespace mrc::test {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "mrc/json/json.hpp"
-#include "mrc/sim/scenario.hpp"
+#include "mrc/sim/simulation.hpp"
 
 namespace mrc::tools {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "mrc/core/error.hpp"
-#include "mrc/sim/summary.hpp"
+#include "mrc/sim/simulation.hpp"
 
 namespace mrc::tools {
 

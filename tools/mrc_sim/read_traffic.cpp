@@ -2,11 +2,8 @@
 // "faults" and "traffic" of a scenario file.
 #include <filesystem>
 
-#include "mrc/sim/traffic/all_to_all.hpp"
-#include "mrc/sim/traffic/incast.hpp"
-#include "mrc/sim/traffic/permutation.hpp"
-#include "mrc/sim/traffic/ring_all_reduce.hpp"
-#include "mrc/sim/traffic/send_recv.hpp"
+#include "mrc/sim/traffic/collective.hpp"
+#include "mrc/sim/traffic/streams.hpp"
 #include "mrc/sim/traffic/trace.hpp"
 #include "mrc_sim/job.hpp"
 #include "mrc_sim/metrics.hpp"

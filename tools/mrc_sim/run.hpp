@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "mrc/sim/simulation.hpp"
-#include "mrc/sim/summary.hpp"
 #include "mrc_sim/job.hpp"
 
 namespace mrc::tools {

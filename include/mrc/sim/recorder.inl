@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "mrc/sim/recorder.hpp"
-#include "mrc/sim/traffic/measures.hpp"
+#include "mrc/sim/traffic/workload.hpp"
 
 namespace mrc::inline v0_1::sim {
 

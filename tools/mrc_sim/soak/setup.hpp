@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "mrc/core/random.hpp"
-#include "mrc/sim/fault_swarm.hpp"
+#include "mrc/sim/faults.hpp"
 #include "mrc/sim/mrc_host.hpp"
 
 namespace mrc::soak {

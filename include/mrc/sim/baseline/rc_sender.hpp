@@ -8,11 +8,58 @@
 
 #include "mrc/core/error.hpp"
 #include "mrc/core/types.hpp"
-#include "mrc/sim/baseline/pacer.hpp"
-#include "mrc/sim/baseline/rc_packet.hpp"
+#include "mrc/sim/baseline/dcqcn.hpp"
 #include "mrc/wire/headers.hpp"
 
 namespace mrc::inline v0_1::sim::baseline {
+
+/// Packets and events exchanged by the two ends of a simulated RC queue pair, independent of the
+/// wire format.
+
+/// A data packet.
+struct RcPacket {
+  Psn psn;                      ///< packet sequence number
+  std::uint32_t payload = 0;    ///< bytes
+  bool first = false;           ///< starts a message
+  bool last = false;            ///< ends it
+  bool notify = false;          ///< carries an immediate; only on the last packet of a message
+  bool ack_request = false;     ///< BTH.AckReq: requests an ACK
+  bool retransmission = false;  ///< has been sent before; not on the wire
+  std::uint64_t message = 0;    ///< its id; used by the receiver in a message's first packet only
+  std::uint32_t message_bytes = 0;  ///< likewise
+};
+
+/// A message that has arrived complete.
+struct RcDelivery {
+  std::uint64_t message = 0;  ///< its id
+  std::uint32_t bytes = 0;    ///< payload
+  bool notify = false;        ///< carried an immediate
+};
+
+/// What a receiver sends in response to one packet, and what the packet completed.
+struct RcReply {
+  /// Kind of the response.
+  enum class Kind : std::uint8_t {
+    none,
+    ack,  ///< everything up to and including psn has arrived
+    nak,  ///< PSN sequence error: psn is missing, everything before it has arrived
+  };
+  Kind kind = Kind::none;  ///< kind of the response
+  Psn psn;                 ///< see Kind
+  std::uint32_t msn = 0;   ///< AETH.MSN: messages completed, 24 bit
+  bool cnp = false;        ///< send a CNP as well
+  bool delivered = false;  ///< `delivery` is valid
+  RcDelivery delivery;     ///< the message completed by the packet
+};
+
+/// A posted message that has completed.
+struct RcCompletion {
+  std::uint64_t message = 0;  ///< its id
+  std::uint32_t bytes = 0;    ///< payload
+  bool notify = false;        ///< posted with an immediate
+  bool ok = false;            ///< false: the queue pair has failed
+  Time at{};                  ///< when it was acknowledged, or when the queue pair failed
+};
 
 /// A QP's local ACK timeout by its exponent in the verbs API, 0 .. 31: 4.096 us * 2^exponent. The
 /// API's 0, "no timeout", is not supported here.
@@ -178,4 +225,126 @@ class RcSender {
   RcSenderStats stats_;
 };
 
+/// Settings of an RcReceiver.
+struct RcReceiverOptions {
+  Psn first_psn{};  ///< PSN of the first packet
+  /// In-order packets per ACK unless a packet requests one earlier; from 1. NICs choose freely;
+  /// with 16 (64 KiB) ACKs use 0.1 % of the reverse path, and a window of 1 MiB keeps moving.
+  std::uint32_t ack_every = 16;
+  /// Minimum time between two CNPs.
+  Duration cnp_interval = DcqcnNotificationPoint::kDefaultInterval;
+};
+
+/// Counters of an RcReceiver.
+struct RcReceiverStats {
+  std::uint64_t packets = 0;       ///< all that arrived
+  std::uint64_t out_of_order = 0;  ///< dropped: an earlier packet is missing
+  std::uint64_t duplicates = 0;    ///< dropped: received before
+  std::uint64_t acks = 0;          ///< sent
+  std::uint64_t naks = 0;          ///< sent
+  std::uint64_t cnps = 0;          ///< requested by on_packet()
+  std::uint64_t messages = 0;      ///< delivered
+  std::uint64_t bytes = 0;         ///< payload accepted
+};
+
+/// Responder of one RC queue pair (go_back_n.hpp). Accepts packets in PSN order only. A packet
+/// above the expected PSN is dropped and answered with one NAK per gap: until the expected PSN
+/// arrives, further packets are dropped silently, so that one loss makes the requester go back
+/// once. A duplicate is answered with an ACK of everything received, since an ACK may have been
+/// lost; its payload is discarded.
+///
+/// Sans-IO. Packets with a bad iCRC must not be passed in. A plain value; one thread at a time.
+class RcReceiver {
+ public:
+  /// A receiver that expects `first_psn`.
+  explicit RcReceiver(const RcReceiverOptions& options = {}) noexcept
+      : ack_every_(std::max(options.ack_every, 1u)),
+        expected_(options.first_psn),
+        notification_(options.cnp_interval) {}
+
+  /// A packet has arrived; `marked`: with ECN CE. The response is to be sent at once. A mark counts
+  /// whether or not the packet is accepted.
+  [[nodiscard]] RcReply on_packet(Time now, const RcPacket& packet, bool marked) noexcept {
+    ++stats_.packets;
+    RcReply reply;
+    reply.cnp = notification_.on_packet(now, marked);
+    stats_.cnps += reply.cnp;
+    const std::int32_t ahead = packet.psn - expected_;
+    if (ahead == 0) {
+      take(packet, reply);
+    } else if (ahead < 0) {
+      ++stats_.duplicates;
+      answer(RcReply::Kind::ack, reply);
+    } else {
+      ++stats_.out_of_order;
+      if (!gap_reported_) answer(RcReply::Kind::nak, reply);
+      gap_reported_ = true;
+    }
+    return reply;
+  }
+
+  /// The next PSN to be accepted.
+  [[nodiscard]] Psn expected() const noexcept { return expected_; }
+  /// Counters.
+  [[nodiscard]] const RcReceiverStats& stats() const noexcept { return stats_; }
+
+ private:
+  void take(const RcPacket& packet, RcReply& reply) noexcept {
+    gap_reported_ = false;
+    ++expected_;
+    if (packet.first) current_ = {.message = packet.message};
+    current_.bytes += packet.payload;
+    stats_.bytes += packet.payload;
+    if (packet.last) {
+      current_.notify = packet.notify;
+      reply.delivered = true;
+      reply.delivery = current_;
+      ++stats_.messages;
+    }
+    ++unanswered_;
+    if (packet.ack_request || unanswered_ >= ack_every_) answer(RcReply::Kind::ack, reply);
+  }
+
+  void answer(RcReply::Kind kind, RcReply& reply) noexcept {
+    const bool nak = kind == RcReply::Kind::nak;
+    reply.kind = kind;
+    reply.psn = nak ? expected_ : expected_ - 1;
+    reply.msn = static_cast<std::uint32_t>(stats_.messages) & Psn::kMask;
+    ++(nak ? stats_.naks : stats_.acks);
+    unanswered_ = 0;  // a NAK acknowledges everything before it
+  }
+
+  std::uint32_t ack_every_;
+  Psn expected_;
+  std::uint32_t unanswered_ = 0;  // packets accepted since the last response
+  bool gap_reported_ = false;
+  RcDelivery current_;  // the message being received
+  DcqcnNotificationPoint notification_;
+  RcReceiverStats stats_;
+};
+
 }  // namespace mrc::inline v0_1::sim::baseline
+
+/// The reliable connection (RC) of InfiniBand and RoCE: the baseline for comparisons with MRC.
+///
+/// Behaviour of RC NICs. A queue pair numbers its packets (24-bit PSN) and sends all of them on one
+/// path, since ECMP hashes the same addresses and ports. The responder accepts packets in order
+/// only; one that arrives early is dropped and answered with a NAK, and the requester goes back to
+/// the missing PSN and resends everything from there: go-back-N. One lost packet costs a round trip
+/// of sending, and reordering looks like loss. Losses that no NAK reports, such as of the last
+/// packets, of the NAK, or of the same packet twice, are detected by a timer with a retry count.
+/// The rate is DCQCN's (dcqcn.hpp).
+///
+/// Modelled (RcSender, RcReceiver): RDMA Write with and without immediate, coalesced ACKs, one NAK
+/// per gap, the timer, retries, failure, pacing to a rate, and the packets' real bytes
+/// (roce_wire.hpp). roce_host.hpp and roce_cluster.hpp run it on hosts of a fabric.
+///
+/// Not modelled:
+/// - Receiver-not-ready NAKs and end-to-end credits: a receiver always has buffers (favours RC).
+/// - Read, Send, atomics: traffic here is Writes.
+/// - Selective repeat and out-of-order placement, which the newest NICs offer for adaptively routed
+///   networks. Such a NIC is no longer RC on a single path, but a step towards MRC.
+/// - Vendors' adaptive retransmission timers, approximated by a fixed timeout far shorter than
+///   usual (RcSenderOptions::ack_timeout).
+/// - The NIC's own limits: QP context cache, PCIe, processing time (favours RC).
+/// - A congestion window, which some NICs have besides the rate; approximated by the fixed window.

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <utility>
 
-#include "mrc/sim/traffic/trace_file.hpp"
+#include "mrc/sim/traffic/trace.hpp"
 
 namespace mrc::inline v0_1::sim {
 
