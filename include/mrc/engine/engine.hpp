@@ -256,7 +256,7 @@ class Engine {
   /// To be called when next_deadline() is reached.
   void on_time(Time now) noexcept;
   /// The part of a port's receive buffer that is in use, 0 .. 128 (ReceivePressure::kFull). Senders
-  /// are asked for less while it is above three quarters (receive_pressure.hpp).
+  /// are asked for less while it is above three quarters (engine/peer.hpp).
   void set_receive_fill(Plane plane, std::uint32_t fill) noexcept {
     ctx_.pressure.set_fill(plane, fill);
   }

@@ -50,7 +50,7 @@ struct EngineOptions {
   /// Copies of payload that these ports can hold at a time, 0 .. 65,535; more are not sent before
   /// some are released. Needed only with holding_planes.
   std::uint32_t held_copies = 0;
-  /// Data packets that may arrive in parts at a time (part_assembly.hpp); 0: peers are told that
+  /// Data packets that may arrive in parts at a time (engine/memory.hpp); 0: peers are told that
   /// none are taken. Each takes largest_payload bytes of memory once it is used.
   std::uint32_t part_places = 0;
   std::uint32_t largest_payload = 4096;  ///< bytes of a packet that arrives in parts, most
@@ -60,7 +60,7 @@ struct EngineOptions {
   std::uint32_t early_packets = 0;
   /// Resolution messages that wait for poll_resolution(); 0: they are dropped.
   std::uint32_t resolution_inputs = 0;
-  std::uint32_t deferred_stores = 4096;  ///< ends of out-of-order messages (deferred_stores.hpp)
+  std::uint32_t deferred_stores = 4096;      ///< ends of out-of-order messages (engine/memory.hpp)
   std::uint32_t sack_threshold = 16 * 1024;  ///< bytes between SACKs (mrc-1.0 §2.6, [C-14])
   std::uint32_t burst = 1;  ///< consecutive packets of a queue pair on one path, most
   /// Most bytes of these together, as congestion control counts them; 0: no limit but their number.

@@ -81,7 +81,7 @@ class Requester {
   void copy_sges(SendWqe& w, const SendRequest& request) noexcept;
   static void make_operation(SendWqe& w, const SendRequest& request) noexcept;
 
-  // requester_sack.inl
+  // SACKs
   RttSample sample_rtt(Time now, QueuePairState& qp, const wire::SackPacket& sack) noexcept;
   RttSample sample_probe(Time now, QueuePairState& qp, const wire::SackPacket& sack) noexcept;
   static bool timed_by_psn(Time now, RequesterState& tx, const wire::SackPacket& sack, Psn trigger,

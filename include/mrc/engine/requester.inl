@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requester: posting, NACKs, Transport ACKs, responses. SACKs are in requester_sack.inl.
 #pragma once
 
 #include "mrc/engine/requester.hpp"

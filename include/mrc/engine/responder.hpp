@@ -59,7 +59,7 @@ class Responder {
   void write_answer(const ControlItem& item, QueuePairState& qp, wire::TxPacket& packet) noexcept;
 
  private:
-  // responder_rc.inl
+  // SEND, READ and atomics
   /// What becomes of a data packet.
   enum class Fate : std::uint8_t {
     accept,  ///< it is placed: it counts as received
@@ -108,7 +108,7 @@ class Responder {
   void refuse(Time now, QueuePairState& qp, const wire::RxPacket& packet, Psn psn,
               QpErrorCause cause) noexcept;
 
-  // responder_answers.inl
+  // Answers (control_sender.inl)
   void queue_sack(QueuePairState& qp, const wire::RxPacket& packet, Psn psn,
                   std::uint16_t timestamp) noexcept;
   void queue_nack(Time now, QueuePairState& qp, const wire::RxPacket& packet, Psn psn,

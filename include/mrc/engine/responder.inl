@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Responder: packets in. Its answers are in responder_answers.inl, SEND, READ and atomics in
-// responder_rc.inl.
+// Responder: packets in. Its answers are in control_sender.inl.
 #pragma once
 
 #include "mrc/engine/responder.hpp"

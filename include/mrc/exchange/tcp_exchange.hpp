@@ -20,12 +20,12 @@ namespace mrc::inline v0_1::detail {
 
 /// TCP sockets for the exchange of connection data: non-blocking, waits that end at a deadline or
 /// when a flag is set, errors that name host, port, cause and remedy. Set-up only. Socket
-/// headers are included by tcp_socket.inl only.
+/// headers are included by tcp_exchange.inl only.
 
 /// A TCP socket, closed with its owner.
 using Socket = UniqueFd;
 
-class TcpWait;  // deadline and cancel flag (tcp_socket.inl)
+class TcpWait;  // deadline and cancel flag (tcp_exchange.inl)
 
 /// Waits until something can be read, or the socket is in error. Throws when time is over; `what`
 /// is what is waited for, in the message.

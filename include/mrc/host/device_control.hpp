@@ -80,7 +80,7 @@ class DeviceControl final : public ControlService, public control::LineHandler, 
   void look() noexcept override;
   [[nodiscard]] bool lanes_answer() const;
 
-  struct Requests;  // device_requests.inl
+  struct Requests;
   friend struct Requests;
 
   void open_socket(const std::string& setting);

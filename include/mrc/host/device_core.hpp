@@ -185,7 +185,7 @@ class MRC_LOCAL DeviceCore {
   [[nodiscard]] Qp create_datagram_qp(const engine::DatagramInit& init,
                                       std::optional<unsigned> lane);
 
-  // --- Profiles (device_core_profiles.inl); all but the getters throw mrc::Error
+  // --- Profiles; all but the getters throw mrc::Error
   void change_format_profile(ProfileId id, const FormatProfileChange& change);
   void change_ev_profile(ProfileId id, const EvProfileChange& change);
   void change_cc_profile(ProfileId id, const CcProfileChange& change);

@@ -124,7 +124,7 @@ class MRC_LOCAL alignas(64) Lane {  // shares no cache line with another one
   [[nodiscard]] CourteousMutex& mutex() noexcept { return mutex_; }
   [[nodiscard]] engine::Engine& engine() noexcept { return engine_; }
 
-  // --- Queue pairs (connect.inl)
+  // --- Queue pairs
   [[nodiscard]] QpAttributes default_attributes() const noexcept;
   [[nodiscard]] ConnectionInfo local_info(Qpn qpn);
   void connect(Qpn qpn, const ConnectionInfo& peer);
@@ -137,7 +137,7 @@ class MRC_LOCAL alignas(64) Lane {  // shares no cache line with another one
   /// How many shared receive queues it has, as DeviceCore counts them, under its own lock.
   [[nodiscard]] std::uint32_t& srqs() noexcept { return srqs_; }
 
-  // --- Datagram queue pairs (lane_datagrams.inl)
+  // --- Datagram queue pairs
   /// Overrides `init.mtu` with the largest MTU of RoCEv2 that the planes carry.
   [[nodiscard]] Result<Qpn> create_datagram_qp(engine::DatagramInit init);
   [[nodiscard]] DatagramInfo query_datagram_qp(Qpn qpn);
@@ -146,7 +146,7 @@ class MRC_LOCAL alignas(64) Lane {  // shares no cache line with another one
                       std::size_t& posted) noexcept;
   Errc close_datagram_qp(Qpn qpn) noexcept;
 
-  // --- Profiles (lane_profiles.inl)
+  // --- Profiles
   /// Sets the profiles that a queue pair gets on its way to INIT.
   void set_profiles(Qpn qpn, const QpProfiles& profiles);
   /// See Peers::update().
@@ -181,7 +181,7 @@ class MRC_LOCAL alignas(64) Lane {  // shares no cache line with another one
   }
   [[nodiscard]] PlaneState plane_state(unsigned plane) noexcept;
 
-  // --- Requests to any host (lane_endpoints.inl)
+  // --- Requests to any host
   /// See Device::request_endpoints(). Throws mrc::Error.
   [[nodiscard]] std::vector<EndpointResponse> request_endpoints(
       EndpointOperation operation, std::span<const EndpointRequest> requests, Duration timeout,
@@ -200,7 +200,7 @@ class MRC_LOCAL alignas(64) Lane {  // shares no cache line with another one
   /// Adds what this lane has counted, with or without a report on each peer.
   void add_to(DeviceStats& stats, bool peers);
 
-  // --- Reports (lane_reports.inl): those of many things in parts, so that none of the calls
+  // --- Reports: those of many things in parts, so that none of the calls
   // holds the lock for long
   /// Places for queue pairs.
   [[nodiscard]] std::size_t qp_places() noexcept {
@@ -224,7 +224,7 @@ class MRC_LOCAL alignas(64) Lane {  // shares no cache line with another one
   [[nodiscard]] OpenedPlanes open_planes(std::optional<std::uint8_t> slot) const;
   [[nodiscard]] engine::EngineOptions engine_options() const;
   [[nodiscard]] ResolutionOptions resolution_options() const;
-  // connect.inl
+  // Queue pairs
   [[nodiscard]] ConnectionInfo info_of(Qpn qpn) const;
   [[nodiscard]] bool asks_for_trims() const noexcept;
   [[nodiscard]] const engine::QueuePairState& in_state(Qpn qpn, QpState state,
@@ -234,19 +234,19 @@ class MRC_LOCAL alignas(64) Lane {  // shares no cache line with another one
   void resolve(Qpn qpn, const QpChange& change, const std::string& doing);
   [[nodiscard]] PeerId peer_for(std::unique_lock<CourteousMutex>& lock, Qpn qpn,
                                 const ConnectionInfo& info, const std::string& doing);
-  // lane_endpoints.inl
+  // Requests to any host
   [[nodiscard]] bool await_responses(EndpointRequests::Batch& batch, Time end);
   struct OwnProbes;
   void work_on(OwnProbes& probes) noexcept;
   void nap(Time end) const noexcept;
   void steered() noexcept;
   void apply_steering(Time now) noexcept;
-  // lane_reports.inl
+  // Reports
   [[nodiscard]] QpReport report_of(const engine::QueuePairState& qp, Time now);
   [[nodiscard]] static std::vector<PathReport> paths_of(const engine::Peer& peer, std::size_t first,
                                                         std::size_t most);
   void to_init(Qpn qpn, const std::optional<QpProfiles>& wanted, const std::string& doing);
-  // lane_profiles.inl
+  // Profiles
   void enter_init(Qpn qpn, const std::string& doing);
   void release_profiles(Qpn qpn) noexcept;
   [[nodiscard]] PeerProfiles profiles_of(Qpn qpn) const;

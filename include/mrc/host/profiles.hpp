@@ -203,7 +203,7 @@ class ProfileRegistry {
   void acquire(const QpProfiles& profiles);
   void release(const QpProfiles& profiles) noexcept;
 
-  // --- What holds for all devices of a host (profile_follow.inl)
+  // --- What holds for all devices of a host
   /// All profiles.
   [[nodiscard]] ProfileSet set() const;
   /// A profile that can't be had, since queue pairs use what is to change, or the ports can't send
@@ -240,14 +240,14 @@ class ProfileRegistry {
     std::uint32_t users = 0;
   };
 
-  // profile_follow.inl
+  // What holds for all devices of a host
   [[nodiscard]] Evs followed(ProfileId id, const ProfileSet::Evs& wanted, const Evs* before,
                              bool same_format) const;
   void put_format(ProfileId id, const Format& wanted);
   [[nodiscard]] Evs kept(ProfileId id, const Evs& evs, const ProfileSet& set) const;
   [[nodiscard]] Cc followed(ProfileId id, const ProfileSet::Cc& wanted, const Cc* before) const;
 
-  // ev_profile.inl
+  // Single profiles
   void set_attributes(ProfileId id, Evs& evs, const EvProfileChange& change) const;
   void fill(ProfileId id, Evs& evs) const;
   void check_entries(ProfileId id, const Evs& evs) const;

@@ -26,7 +26,7 @@
 
 namespace mrc::inline v0_1::port::detail {
 
-/// Questions to rtnetlink, for the implementation of netlink.hpp and way.hpp.
+/// Questions to rtnetlink, for what follows.
 
 /// Calls visit(type, value) for each of the attributes (rtattr) in `bytes`.
 template <class Visit>
@@ -219,7 +219,7 @@ namespace detail {
 
 /// What is asked of the kernel over rtnetlink. By packet ports: the next hop towards an address,
 /// its Ethernet address, and notice when one of these or the link changes. By UDP ports: whether
-/// packets stay on this host, and notice of routes. By which interfaces packets leave: way.hpp.
+/// packets stay on this host, and notice of routes.
 
 /// A netlink socket that becomes readable when a link of this network namespace changes, or what
 /// else it watches. One thread at a time.

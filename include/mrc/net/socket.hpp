@@ -19,7 +19,7 @@
 
 namespace mrc::inline v0_1::port {
 
-/// File descriptors and socket options. Socket addresses are in socket_address.hpp.
+/// File descriptors and socket options.
 
 /// A socket, closed with its owner.
 using Socket = UniqueFd;

@@ -107,7 +107,7 @@ struct PathSetOptions {
   /// inferred losses never do.
   std::uint8_t loss_strikes = 3;
   /// A path with at least so many recent marks, and three times as many as the others have, stays
-  /// SKIP for round trips and not for one turn (skip_hold.hpp). 0: no path does.
+  /// SKIP for round trips and not for one turn. 0: no path does.
   std::uint8_t hold_marks = 24;
   /// Consecutive answered probes that revive a path [C-9]; at least 1.
   std::uint8_t probe_successes = 3;

@@ -65,7 +65,7 @@ struct Scenario {
 ///     }});
 ///     Simulation simulation(scenario);
 ///     simulation.run();
-///     const Summary result = summarize(simulation);  // summary.hpp
+///     const Summary result = summarize(simulation);
 ///
 /// One thread at a time; several simulations are independent of one another.
 class Simulation {

@@ -244,10 +244,9 @@ static_assert(sizeof(Eeth) == 36 && alignof(Eeth) == 1 && std::is_trivially_copy
 static_assert(offsetof(Eeth, type_op_) == 0 && offsetof(Eeth, reserved_) == 2);
 static_assert(offsetof(Eeth, tx_timestamp_) == 28 && offsetof(Eeth, tag_) == 30);
 
-/// The extension headers of SACK, NACK and reliability probe (mrc-1.0 §1.7-1.9); includes
-/// endpoint_headers.hpp for those of endpoint packets. Names that end in an underscore are the raw
-/// bytes; use the accessors. The first 16 bits of each header (type, next header) are sent 0 and
-/// ignored on receipt ([C-4], [O-11]), and so are all reserved fields.
+/// The extension headers of SACK, NACK and reliability probe (mrc-1.0 §1.7-1.9). Names that end in
+/// an underscore are the raw bytes; use the accessors. The first 16 bits of each header (type, next
+/// header) are sent 0 and ignored on receipt ([C-4], [O-11]), and so are all reserved fields.
 
 /// SETH.m: the responder's verdict on the reflected EV (mrc-1.0 §2.7).
 enum class SackMark : std::uint8_t { none = 0, skip_once = 1, always_skip = 2, reserved = 3 };

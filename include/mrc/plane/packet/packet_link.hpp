@@ -55,7 +55,7 @@ struct InterfaceState {
                                  std::vector<std::string>& notes);
 
 /// How the frames of a packet port enter and leave an interface: by packet sockets (SocketFrames),
-/// or by a raw-packet queue pair of its NIC (verbs_frames.hpp). Headers, routes and checks are the
+/// or by a raw-packet queue pair of its NIC. Headers, routes and checks are the
 /// port's.
 ///
 /// One thread at a time. Nothing throws.

@@ -122,7 +122,7 @@ class VerbsControl;
 class VerbsKeeper;
 
 /// One plane on a port of an RDMA device, through ibverbs: any NIC that carries RoCE v2, with or
-/// without MRC in hardware. Transport packets travel in UD messages (verbs_format.hpp), their
+/// without MRC in hardware. Transport packets travel in UD messages (verbs_queues.hpp), their
 /// payload straight from registered memory. A path is a UD queue pair whose packets also have a
 /// flow label of their own; its EV is its number.
 ///

@@ -79,8 +79,8 @@ class VerbsArrivals {
 /// What a UD message holds; top 8 bits of its immediate.
 enum class UdKind : std::uint8_t {
   packet = 0,          ///< check, packet
-  headers = 1,         ///< headers of packets whose payload the device places (uc_message.hpp)
-  retransmission = 2,  ///< origins (uc_message.hpp), check, packet
+  headers = 1,         ///< headers of packets whose payload the device places (uc.hpp)
+  retransmission = 2,  ///< origins (uc.hpp), check, packet
 };
 
 /// The immediate of a UD message.

@@ -101,7 +101,7 @@ struct RcSenderStats {
   std::uint64_t timeouts = 0;       ///< expiries of the retransmission timer
 };
 
-/// Requester of one RC queue pair (go_back_n.hpp): RDMA Writes of posted messages, in order, one
+/// Requester of one RC queue pair: RDMA Writes of posted messages, in order, one
 /// PSN per packet.
 ///
 /// Sans-IO. After each input (post, on_ack, on_nak, on_timer, set_rate) and at next_deadline(),
@@ -247,7 +247,7 @@ struct RcReceiverStats {
   std::uint64_t bytes = 0;         ///< payload accepted
 };
 
-/// Responder of one RC queue pair (go_back_n.hpp). Accepts packets in PSN order only. A packet
+/// Responder of one RC queue pair. Accepts packets in PSN order only. A packet
 /// above the expected PSN is dropped and answered with one NAK per gap: until the expected PSN
 /// arrives, further packets are dropped silently, so that one loss makes the requester go back
 /// once. A duplicate is answered with an ACK of everything received, since an ACK may have been
@@ -337,7 +337,7 @@ class RcReceiver {
 ///
 /// Modelled (RcSender, RcReceiver): RDMA Write with and without immediate, coalesced ACKs, one NAK
 /// per gap, the timer, retries, failure, pacing to a rate, and the packets' real bytes
-/// (roce_wire.hpp). roce_host.hpp and roce_cluster.hpp run it on hosts of a fabric.
+/// (roce_host.hpp). roce_cluster.hpp runs it on hosts of a fabric.
 ///
 /// Not modelled:
 /// - Receiver-not-ready NAKs and end-to-end credits: a receiver always has buffers (favours RC).

@@ -11,7 +11,7 @@
 
 namespace mrc::inline v0_1::sim::baseline {
 
-/// Hosts that run RoCE RC (go_back_n.hpp), under the same traffic as MrcCluster: a message is split
+/// Hosts that run RoCE RC (rc_sender.hpp), under the same traffic as MrcCluster: a message is split
 /// in equal parts over the queue pairs of its flow, each part sent as Writes of at most a chunk,
 /// the last of which carries immediate data to notify the receiver.
 ///

@@ -54,7 +54,7 @@ enum class RoceError : std::uint8_t {
   unknown_opcode,  ///< none of RoceOpcode
   bad_length,    ///< a payload or a pad that a packet of this opcode can't have or that contradicts
                  ///< RETH
-  bad_envelope,  ///< roce_frame.hpp: not an IP and UDP header of RoCE, or lengths that disagree
+  bad_envelope,  ///< not an IP and UDP header of RoCE, or lengths that disagree
 };
 
 /// Whether a RETH follows BTH.
