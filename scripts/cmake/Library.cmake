@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The library's targets (include/mrc/core/linkage.hpp):
-#   OpenMRC::openmrc  header-only
-#   OpenMRC::static   compiled once, libopenmrc.a
-#   OpenMRC::shared   compiled once, libopenmrc.so: the application's API alone (mrc/mrc.hpp)
+#   OpenMRC::openmrc  header-only: one unit of the program defines MRC_IMPLEMENTATION
+#   OpenMRC::static   the definitions compiled, libopenmrc.a
+#   OpenMRC::shared   the same, libopenmrc.so: the application's API alone (mrc/mrc.hpp)
 option(MRC_BUILD_SHARED "Build libopenmrc.so" ${PROJECT_IS_TOP_LEVEL})
 
 # Targets found from a subdirectory have to be visible to the project that added it.
@@ -27,7 +27,7 @@ add_library(OpenMRC::openmrc ALIAS openmrc)
 target_link_libraries(openmrc INTERFACE
   openmrc_headers Boost::headers nlohmann_json::nlohmann_json)
 
-# ------------------------------------------------------------------------------ compiled once
+# -------------------------------------------------------------------------- compiled library
 # The lists of definitions, each a unit, so that they compile side by side. Packet ports are in that
 # of the packets that they build and parse, which it inlines.
 set(mrc_lists_api api)

@@ -14,7 +14,6 @@ BEGIN {
   except("verbs_shim", "mrc/reliability/retry.hpp")
   # A NIC is what a fabric description, or an RDMA device, says of this host.
   except("nccl_plugin", "mrc/fabric/fabric_reader.hpp")
-  except("nccl_plugin", "mrc/fabric/fabric_reader.hpp")
   except("nccl_plugin", "mrc/plane/packet/packet_kind.hpp")
   except("nccl_plugin", "mrc/plane/verbs/verbs_device.hpp")
   # A device's kind of planes knows the address that it would have.

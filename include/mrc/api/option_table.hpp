@@ -76,8 +76,7 @@ void assign_option(const Option& option, Config& config, std::string_view text,
 /// docs/configuration.md.
 [[nodiscard]] std::string options_markdown();
 
-/// MRC_* variables that are not options. Set-up only; the environment must not
-/// change meanwhile.
+/// MRC_* variables that are not options. Set-up only; the environment must not change meanwhile.
 
 namespace detail {
 
@@ -99,8 +98,6 @@ namespace detail {
 /// Whether an option's value comes from its environment variable, for messages: they should name
 /// the variable that a user has set. A Config does not record it, so the environment is read again
 /// when a message is made; it must not change meanwhile.
-
-struct Config;  // api/device_config.hpp
 
 namespace detail {
 

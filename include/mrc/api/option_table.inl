@@ -30,10 +30,7 @@
 
 namespace mrc::inline v0_1::detail {
 
-/// The kinds of options: where in a Config the value is, its range, and its form as text. Shared by
-/// the definitions of api/, and no part of its interface. Include api/device_config.hpp before
-/// it: if this file did, header-only compilation would come back here through
-/// device_config.inl.
+/// The kinds of options: where in a Config the value is, its range, and its form as text.
 
 /// Where an option's value is: a member of Config, or of Config::expert. Implicit from both.
 template <class T>

@@ -23,6 +23,19 @@
 #include "mrc/core/error.hpp"
 #include "mrc/core/unique_fd.hpp"
 
+/// MRC_THREAD_SANITIZER is defined in programs that are built with the thread sanitizer.
+#if defined(__SANITIZE_THREAD__)
+#define MRC_THREAD_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define MRC_THREAD_SANITIZER 1
+#endif
+#endif
+
+#if defined(MRC_THREAD_SANITIZER)
+#include <sanitizer/tsan_interface.h>
+#endif
+
 namespace mrc::inline v0_1::detail {
 
 /// System calls whose failure a running device can't report: it would seem that no packets come, or
@@ -188,23 +201,7 @@ class BlockedSignals {
   ::sigset_t before_;
 };
 
-}  // namespace mrc::inline v0_1
-
-#if defined(__SANITIZE_THREAD__)
-#define MRC_THREAD_SANITIZER 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define MRC_THREAD_SANITIZER 1
-#endif
-#endif
-
-#if defined(MRC_THREAD_SANITIZER)
-#include <sanitizer/tsan_interface.h>
-#endif
-
-/// What the thread sanitizer can't see for itself: MRC_THREAD_SANITIZER is defined in programs that
-/// are built with it.
-namespace mrc::inline v0_1 {
+/// What the thread sanitizer can't see for itself.
 
 #if defined(MRC_THREAD_SANITIZER)
 /// Its address stands for the order in which the kernel hands packets over.

@@ -11,8 +11,13 @@
 #include <optional>
 #include <vector>
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 #include "mrc/core/error.hpp"
 #include "mrc/core/random.hpp"
+#include "mrc/core/system.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/verbs_types.hpp"
 #include "mrc/wire/burst.hpp"
@@ -174,17 +179,7 @@ class MemoryTable {
   std::vector<std::uint32_t> free_;
 };
 
-}  // namespace mrc::inline v0_1::engine
-
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
-
-#include "mrc/core/system.hpp"
-#include "mrc/core/types.hpp"
-
 /// Copies of payload into the application's memory.
-namespace mrc::inline v0_1::engine {
 
 /// Largest word, in bytes, of a store that a program may poll. The thread sanitizer matches atomic
 /// stores and loads by address, and which word the program polls is unknown here: with it, each

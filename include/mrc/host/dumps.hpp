@@ -12,8 +12,8 @@
 
 namespace mrc::inline v0_1::detail {
 
-/// What devices leave behind (option `dump`, docs/control.md): when they close, when the process
-/// exits or dies by a signal, and whenever it gets SIGUSR2.
+/// Profiles and rules as JSON, and what devices leave behind (option `dump`, docs/control.md): when
+/// they close, when the process exits or dies by a signal, and whenever it gets SIGUSR2.
 
 /// How long a thread that dies, or a process that exits, waits for dumps, in milliseconds. Tests
 /// set it, since they may run on a busy machine.

@@ -25,7 +25,7 @@
 namespace mrc::inline v0_1::detail {
 
 /// Profiles as a controller has left them, by number and kind: what a device's registry keeps, and
-/// what holds for all devices of a host (host/profiles.hpp). Those in INIT are not there.
+/// what holds for all devices of a host (HostState). Those in INIT are not there.
 struct ProfileSet {
   /// A format profile.
   struct Format {

@@ -338,8 +338,7 @@ class Object {
 
 namespace mrc::inline v0_1::json_file::detail {
 
-/// JSON with comments into a tree whose values know their lines. The parser (nlohmann::json) is
-/// needed for the definitions only.
+/// JSON with comments into a tree whose values know their lines, by nlohmann::json.
 
 /// The values of `text`, added to `tree`; returns the outermost. `from_set`: the text is a value
 /// from the command line, not the file, and has no comments. Throws FileError.

@@ -26,7 +26,7 @@
 
 namespace mrc::inline v0_1::port::detail {
 
-/// Questions to rtnetlink, for what follows.
+/// Questions to rtnetlink, for the functions below.
 
 /// Calls visit(type, value) for each of the attributes (rtattr) in `bytes`.
 template <class Visit>

@@ -19,7 +19,7 @@
 
 namespace mrc::inline v0_1::port {
 
-/// File descriptors and socket options.
+/// Sockets and their options.
 
 /// A socket, closed with its owner.
 using Socket = UniqueFd;
@@ -84,7 +84,7 @@ struct SocketAddress {
 
 namespace mrc::inline v0_1::uncancelled {
 
-/// Those of sockets (core/unique_fd.hpp).
+/// As in core/unique_fd.hpp, for sockets.
 
 /// Like that of the C library.
 inline ssize_t recv(int fd, void* to, std::size_t size, int flags) noexcept {

@@ -14,6 +14,8 @@
 
 namespace mrc::inline v0_1::wire {
 
+/// All headers of transport packets, their sizes, and verification tags.
+
 /// The extension headers of data packets (METH, TSETH, RETH, ImmDt) and of the Transport ACK
 /// (AETH): mrc-1.0 §1.4-1.6.
 

@@ -14,6 +14,8 @@
 
 namespace mrc::inline v0_1::wire {
 
+/// Whole layer 3 packets, outermost IP header to iCRC: locate headers, parse, build, trim.
+
 /// The contents of all headers before BTH: addresses, path, class. A plain value.
 struct Envelope {
   IpAddress source{};                         ///< both IPv6, or both mapped IPv4
@@ -182,5 +184,3 @@ inline constexpr std::size_t kTrimKeepMin = sizeof(Udp) + sizeof(Bth);
                                       std::uint8_t dscp) noexcept;
 
 }  // namespace mrc::inline v0_1::wire
-
-/// Whole layer 3 packets, outermost IP header to iCRC: locate headers, parse, build, trim.

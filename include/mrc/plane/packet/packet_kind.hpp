@@ -110,7 +110,8 @@ struct FabricSpecs {
 
 namespace mrc::inline v0_1::port {
 
-/// How planes on RDMA devices are named. Needs no headers of libibverbs. Set-up calls; any thread.
+/// How planes on RDMA devices are named, for packet ports that send by them, too. Needs no headers
+/// of libibverbs. Set-up calls; any thread.
 
 /// A plane as it is configured: `NAME`, `NAME:PORT`, `NAME\@ADDRESS` or `NAME:PORT\@ADDRESS`.
 struct VerbsPlaneName {

@@ -36,7 +36,7 @@
 
 namespace mrc::inline v0_1::port {
 
-/// PacketPort: its interface, and the next hops of its peers.
+/// Of PacketPort what concerns its interface and the next hops of its peers.
 
 namespace detail {
 

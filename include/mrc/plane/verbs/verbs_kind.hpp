@@ -69,8 +69,6 @@ class VerbsKeeper {
   std::thread thread_;
 };
 
-class VerbsPort;
-
 /// The slow side of a verbs port: tells peer ports how this one is reached, over a UDP socket,
 /// makes and replaces the queue pairs of UC paths, and asks for peers' keys. Messages can get lost:
 /// both sides repeat their state until it is echoed.
