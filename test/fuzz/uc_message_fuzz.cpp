@@ -26,9 +26,11 @@ void exercise_headers(Bytes message) {
   UcHeadersReader reader(message);
   UcHeader h;
   while (reader.next(h)) {
-    require(h.header.data() == message.data() + writer.size() + sizeof(detail::UcHeaderEntry));
+    require(h.header.data() ==
+            message.data() + writer.size() + sizeof(mrc::port::detail::UcHeaderEntry));
     require(h.header.data() + h.header.size() <= message.data() + message.size());
-    const std::size_t reserved = writer.size() + offsetof(detail::UcHeaderEntry, reserved);
+    const std::size_t reserved =
+        writer.size() + offsetof(mrc::port::detail::UcHeaderEntry, reserved);
     const std::size_t begin = writer.size();
     require(writer.append(h));
     built[reserved] = message[reserved];
