@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device: a thin cover over DeviceCore.
 #pragma once
 
 #include "mrc/device.hpp"
@@ -18,6 +17,8 @@
 #include "mrc/host/peers.hpp"
 
 namespace mrc::inline v0_1 {
+
+// Device: a thin cover over DeviceCore.
 
 Device::Device(const Config& config)
     : core_(new detail::DeviceCore(config), &detail::DeviceCore::release) {}
@@ -188,6 +189,8 @@ std::vector<QpReport> Device::queue_pairs() const {
   return detail::core_of(core_).queue_pairs();
 }
 
+// CompletionChannel: a thin cover over DeviceCore.
+
 CompletionChannel::CompletionChannel(std::shared_ptr<detail::DeviceCore> core,
                                      std::shared_ptr<detail::ChannelEvents> events)
     : core_(std::move(core)), events_(std::move(events)) {}
@@ -217,6 +220,8 @@ std::optional<CqId> CompletionChannel::wait(Duration timeout) noexcept {
       return std::nullopt;
   }
 }
+
+// CompletionQueue: a thin cover over DeviceCore.
 
 CompletionQueue::CompletionQueue(std::shared_ptr<detail::DeviceCore> core, CqId id, int fd)
     : core_(std::move(core)), id_(id), fd_(fd) {}
@@ -263,6 +268,8 @@ CompletionQueue::~CompletionQueue() {
   (void)close();
 }
 
+// MemoryRegion: a thin cover over DeviceCore.
+
 MemoryRegion::MemoryRegion(std::shared_ptr<detail::DeviceCore> core, void* address,
                            std::size_t length, std::uint32_t key)
     : core_(std::move(core)), address_(address), length_(length), key_(key) {}
@@ -292,6 +299,8 @@ MemoryRegion::~MemoryRegion() {
   if (const Errc e = close(); e == Errc::ok || e == Errc::not_found || e == Errc::forked) return;
   (void)core_->deregister_memory(key_, true);
 }
+
+// QueuePair: a thin cover over its Lane.
 
 QueuePair::QueuePair(std::shared_ptr<detail::DeviceCore> core, detail::Lane* lane, Qpn qpn)
     : core_(std::move(core)), lane_(lane), qpn_(qpn) {}
@@ -419,6 +428,8 @@ Errc QueuePair::close() noexcept {
 QueuePair::~QueuePair() {
   (void)close();
 }
+
+// SharedReceiveQueue: a thin cover over the engine of its Lane.
 
 SharedReceiveQueue::SharedReceiveQueue(std::shared_ptr<detail::DeviceCore> core, detail::Lane* lane,
                                        SrqId srq)

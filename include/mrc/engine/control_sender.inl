@@ -202,6 +202,8 @@ Peer* ControlSender::write(Time now, const ControlItem& item, wire::TxPacket& pa
   return path;
 }
 
+// Responder: SACKs, NACKs and Transport ACKs, queued and written.
+
 /// Queues a SACK for a data packet (mrc-1.0 §2.6). A SACK is written when it is sent; once enough
 /// are queued to cover the receive window, the newest one is updated instead.
 void Responder::queue_sack(QueuePairState& qp, const wire::RxPacket& packet, Psn psn,

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// DatagramService: datagrams out.
 #pragma once
 
 #include "mrc/engine/datagram_service.hpp"
@@ -14,6 +13,8 @@
 #include "mrc/wire/transport.hpp"
 
 namespace mrc::inline v0_1::engine {
+
+// DatagramService: datagrams out.
 
 namespace detail {
 
@@ -232,6 +233,8 @@ void DatagramService::settle() noexcept {
   teardown_.fail_overrun_queues();
 }
 
+// DatagramService: datagrams in.
+
 namespace detail {
 
 /// Writes consecutive bytes to the places of a scatter list.
@@ -346,6 +349,8 @@ void DatagramService::on_datagram(const wire::RxPacket& packet) noexcept {
   ctx_.stats.rx_ecn += packet.ecn == Ecn::ce;
   complete();
 }
+
+// Engine: datagram queue pairs, their states and posting.
 
 namespace detail {
 

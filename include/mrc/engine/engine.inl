@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// Engine: inputs and outputs, distributed to the parts.
 #pragma once
 
 #include "mrc/engine/engine.hpp"
@@ -14,6 +13,8 @@
 #include "mrc/engine/requester.inl"
 
 namespace mrc::inline v0_1::engine {
+
+// Engine: inputs and outputs, distributed to the parts.
 
 /// Checks of destination, state and source (mrc-1.0 §2.13), then to requester or responder.
 [[gnu::always_inline]] inline void Engine::receive_one(Time now,
@@ -259,6 +260,8 @@ bool Engine::poll_event(Event& event) noexcept {
   }
   return true;
 }
+
+// Engine: creating and destroying objects.
 
 namespace detail {
 
@@ -523,6 +526,8 @@ Peer* Engine::find_peer(PeerId peer) noexcept {
 const Peer* Engine::find_peer(PeerId peer) const noexcept {
   return ctx_.objects.peer(peer);
 }
+
+// Engine: the states of a queue pair (mrc-1.0 §2.11), and posting, which depends on them.
 
 Result<Psn> Engine::start_psn(Qpn qpn) const noexcept {
   const QueuePairState* qp = find_qp(qpn);

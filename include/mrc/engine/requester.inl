@@ -11,6 +11,8 @@
 
 namespace mrc::inline v0_1::engine {
 
+// Requester: posting, NACKs, Transport ACKs, responses.
+
 namespace detail {
 
 /// Can a Transport ACK with this MSN be an answer to one of the `waiting` messages from `oldest`
@@ -517,6 +519,8 @@ std::optional<std::uint32_t> Requester::position_of(QueuePairState& qp, Psn psn)
   }
   return q.done();
 }
+
+// Requester: SACKs (mrc-1.0 §2.7).
 
 namespace detail {
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// Responder: packets in. Its answers are in control_sender.inl.
 #pragma once
 
 #include "mrc/engine/responder.hpp"
@@ -12,6 +11,8 @@
 #include "mrc/engine/scheduler.hpp"
 
 namespace mrc::inline v0_1::engine {
+
+// Responder: packets in. Its answers are in control_sender.inl.
 
 namespace detail {
 
@@ -488,6 +489,8 @@ void Responder::on_probe(Time now, QueuePairState& qp, const wire::RxPacket& pac
   if (!merge && !ctx_.control.push(fresh, &qp.rx.newest_probe)) ++ctx_.stats.drops.control_overflow;
   if (qp.rx.finished.any) ctx_.queue_ack(qp, packet.plane, true);
 }
+
+// Responder: SEND, READ, atomics and responses (docs/extensions.md).
 
 namespace detail {
 

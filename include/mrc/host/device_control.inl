@@ -32,6 +32,8 @@
 
 namespace mrc::inline v0_1::detail {
 
+// DeviceControl: the requests of clients (docs/control.md).
+
 namespace control_text {
 
 using Json = nlohmann::json;

@@ -463,6 +463,8 @@ std::vector<QpReport> DeviceCore::queue_pairs() {
   return reports;
 }
 
+// DeviceCore: profiles.
+
 void DeviceCore::open_profiles() {
   ProfileSurroundings around;
   around.planes = plane_count();

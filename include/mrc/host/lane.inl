@@ -299,6 +299,8 @@ void Lane::add_to(DeviceStats& stats, bool peers) {
   }
 }
 
+// Lane: queue pairs, from ConnectionInfo to their end.
+
 QpAttributes Lane::default_attributes() const noexcept {
   QpAttributes a;
   a.mtu = planes_.mtu;
@@ -692,6 +694,8 @@ std::vector<PathReport> Lane::paths_of(const engine::Peer& peer, std::size_t fir
   return reports;
 }
 
+// Lane: requests to any host.
+
 /// How often a thread that waits for responses looks at them, and sends more.
 inline constexpr Duration kResponseLook = std::chrono::microseconds(500);
 
@@ -815,6 +819,8 @@ void Lane::nap(Time end) const noexcept {
   Progress::sleep({fds.data(), n}, until);
 }
 
+// Lane: profiles of its queue pairs, and events of its paths.
+
 void Lane::set_profiles(Qpn qpn, const QpProfiles& profiles) {
   const std::lock_guard lock(mutex_);
   chosen_[value(qpn)].profiles = profiles;
@@ -900,6 +906,8 @@ void Lane::report_path_events() noexcept {
     if (ev_events_.any()) ev_events_.push(peers_.describe(peer, event));
   });
 }
+
+// Lane: datagram queue pairs.
 
 Result<Qpn> Lane::create_datagram_qp(engine::DatagramInit init) {
   init.mtu = std::bit_floor(std::min(planes_.mtu, wire::kMaxDatagram));

@@ -328,6 +328,8 @@ ProfileLimits ProfileRegistry::limits() const noexcept {
   return limits;
 }
 
+// ProfileRegistry: EV profiles.
+
 [[noreturn]] inline void bad_evs(ProfileId id, Errc code, const std::string& what) {
   bad_profile("EV", id, code, what);
 }
@@ -611,6 +613,8 @@ EvProfileInfo ProfileRegistry::evs(ProfileId id) const {
     info.entries.push_back({entry.ev, entry.denied ? EvState::denied : EvState::good, 0, 0});
   return info;
 }
+
+// ProfileRegistry: profiles that hold for all devices of a host.
 
 /// Throws unless profiles of a set can be in that state: in INIT they are not in the set.
 inline void require_state(const char* kind, ProfileId id, ProfileState state) {

@@ -384,6 +384,8 @@ void VerbsPort::set_path_fault(std::uint16_t port_path, const FaultSpec& spec) {
   faults_.set_outbound(port_path, detail::as_seen_by_device(spec));
 }
 
+// VerbsPort: receiving.
+
 /// Receives the packets that fault injection lets through.
 struct VerbsPort::Sink {
   VerbsPort& port;
@@ -573,6 +575,8 @@ void VerbsPort::deliver_joined(const UcJoined& joined, const VerbsSession& sessi
   else
     sink.deliver(raw);
 }
+
+// VerbsPort: sending.
 
 namespace detail {
 
