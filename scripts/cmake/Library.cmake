@@ -30,15 +30,6 @@ target_link_libraries(openmrc INTERFACE
 # -------------------------------------------------------------------------- compiled library
 # The lists of definitions, each a unit, so that they compile side by side. Packet ports are in that
 # of the packets that they build and parse, which it inlines.
-set(mrc_lists_api api)
-set(mrc_lists_engine engine)
-set(mrc_lists_plane plane plane/packet)
-set(mrc_lists_host host)
-set(mrc_lists_fabric fabric)
-set(mrc_lists_control control)
-set(mrc_lists_verbs plane/verbs)
-set(mrc_lists_probe probe)
-set(mrc_lists_sim sim)
 set(mrc_units api engine plane host fabric control verbs)
 # What no program of a sanitized build uses: mrc_ctl uses the prober, too.
 mrc_runs_here(sim/ simulator_here)
@@ -50,7 +41,13 @@ if(prober_here)
   list(APPEND mrc_units probe)
 endif()
 foreach(unit IN LISTS mrc_units)
-  list(TRANSFORM mrc_lists_${unit} REPLACE "(.+)" "#include \"mrc/\\1/definitions.inl\"\n"
+  set(lists ${unit})
+  if(unit STREQUAL "plane")
+    list(APPEND lists plane/packet)
+  elseif(unit STREQUAL "verbs")
+    set(lists plane/verbs)
+  endif()
+  list(TRANSFORM lists REPLACE "(.+)" "#include \"mrc/\\1/definitions.inl\"\n"
     OUTPUT_VARIABLE includes)
   list(JOIN includes "" includes)
   file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/src/${unit}.cpp CONTENT "${includes}" @ONLY)
