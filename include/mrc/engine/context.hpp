@@ -8,14 +8,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 
 #include "mrc/cc/congestion_control.hpp"
 #include "mrc/core/containers.hpp"
+#include "mrc/core/error.hpp"
 #include "mrc/core/random.hpp"
 #include "mrc/core/types.hpp"
-#include "mrc/engine/datagram_tables.hpp"
 #include "mrc/engine/engine_stats.hpp"
 #include "mrc/engine/memory.hpp"
 #include "mrc/engine/object_tables.hpp"
@@ -262,6 +264,58 @@ class Timers {
   Stall stall_;
 };
 
+/// What an engine carries beside connected queue pairs: unreliable datagrams, which a module brings
+/// (Engine::create_datagram_qp()). Their queue pairs share numbers, completion queues and memory
+/// with the others. An engine without has none of this, and each call below is a branch.
+class EngineService {
+ public:
+  /// What became of a turn.
+  enum class Turn : std::uint8_t {
+    taken,      ///< a queue pair has had its turn
+    none,       ///< none has anything that could be sent
+    burst_full  ///< the burst has no room
+  };
+
+  virtual ~EngineService() = default;
+
+  // --- Inputs
+  /// A datagram has arrived, whose iCRC is right and plain.
+  virtual void on_datagram(const wire::RxPacket& packet) noexcept = 0;
+  /// Packets of the newest burst that a port did not take; those of others are ignored.
+  virtual void on_untransmitted(std::span<const wire::TxPacket> packets) noexcept = 0;
+  /// A port no longer reads the payload of a request that is of no connected queue pair.
+  virtual void on_released(const CopyTable::Request& request) noexcept = 0;
+  /// Something that may have kept packets back has changed: a port, a plane, held copies.
+  virtual void wake() noexcept = 0;
+
+  // --- Outputs
+  /// What on_untransmitted() has not named of the newest burst was sent: to be called before the
+  /// next one is filled.
+  virtual void settle() noexcept = 0;
+  /// Adds up to EngineOptions::burst packets of the queue pair whose turn it is.
+  [[nodiscard]] virtual Turn serve(PlaneMask free_planes, wire::TxBurst& burst) noexcept = 0;
+  /// A queue pair has packets to send.
+  [[nodiscard]] virtual bool waiting() const noexcept = 0;
+  /// There is something for poll_transmit(), were it only settle().
+  [[nodiscard]] virtual bool has_output() const noexcept = 0;
+
+  // --- Queue pairs: those that are not the service's are ignored
+  /// Queue pairs that exist, in any state.
+  [[nodiscard]] virtual std::uint32_t qp_count() const noexcept = 0;
+  /// Some belong to the protection domain.
+  [[nodiscard]] virtual bool uses_pd(PdId pd) noexcept = 0;
+  /// As Context::on_polled().
+  virtual void on_polled(const Completion& c) noexcept = 0;
+  /// As Engine::complete_send(). Errc::not_found.
+  virtual Errc complete_send(const Completion& c) noexcept = 0;
+  /// The qp_error event of that one was taken. Why it is in ERR.
+  virtual QpErrorCause on_error_told(Qpn qpn) noexcept = 0;
+  /// Memory is deregistered by force: those whose requests use it fail.
+  virtual void withdraw(std::uint32_t key) noexcept = 0;
+  /// Those whose completion queues were overrun fail.
+  virtual void fail_overrun_queues() noexcept = 0;
+};
+
 /// What the parts of an engine share. Each member is complete in itself and calls none of the
 /// parts, so a part depends on the context and on the few other parts that its constructor names:
 ///
@@ -272,8 +326,8 @@ class Timers {
 ///     EndpointService   Context, LossRecovery
 ///     DataSender        Context
 ///     ControlSender     Context, LossRecovery, Responder, EndpointService
-///     DatagramService   Context, Teardown
-///     Scheduler         Context, LossRecovery, DataSender, ControlSender, DatagramService
+///     EngineService     Context, Teardown
+///     Scheduler         Context, LossRecovery, DataSender, ControlSender
 ///
 /// Engine owns the context and all parts. One thread.
 struct Context {
@@ -290,7 +344,6 @@ struct Context {
         control(o.control_queue),
         completions(o.max_cqs, o.max_qps, o.max_srqs),
         objects(options, secrets),
-        datagrams(objects),
         ready(objects),
         lookahead(objects),
         parts(o.part_places, o.largest_payload),
@@ -365,12 +418,8 @@ struct Context {
   void retire(QueuePairState& qp) noexcept;
   /// The part of retire() for responses.
   void retire_responses(QueuePairState& qp) noexcept;
-  /// The same for datagrams.
-  void retire(DatagramState& qp) noexcept;
   /// A posted request no longer uses its local memory.
   void release_memory(SendWqe& wqe) noexcept;
-  /// A posted datagram no longer uses its local memory, nor its destination.
-  void release_memory(DatagramState& qp, std::uint32_t position) noexcept;
   /// The queue that a copy's request is in.
   [[nodiscard]] static SendQueue& queue_of(QueuePairState& qp, bool response) noexcept {
     return response ? qp.rc_state->responses : qp.tx.queue;
@@ -391,11 +440,18 @@ struct Context {
   /// Completes the oldest receive request of a queue pair, which no longer uses its memory. False:
   /// as complete().
   bool complete_receive(QueuePairState& qp, const Completion& c) noexcept;
-  /// The same for datagrams; `receives`: the queue pair's own queue, or the shared one.
-  bool complete_receive(DatagramState& qp, ReceiveQueue& receives, const Completion& c) noexcept;
   /// A completion was polled, or never will be: frees the slots that this frees, of a queue pair
   /// that is as in verbs.
   void on_polled(const Completion& c) noexcept;
+  /// The same of a queue pair with these queues; `shared`: where its receives come from, if it has
+  /// none of its own.
+  template <class Sends>
+  void free_slot(const Completion& c, Sends& sends, ReceiveQueue& own,
+                 const std::optional<SrqId>& shared) noexcept {
+    if (!c.is_receive()) return sends.on_polled(c);
+    if (!shared) return own.free_slot();
+    if (SharedReceiveQueue* srq = objects.srq(*shared)) srq->receives.free_slot();
+  }
   /// The completions of a queue pair that is as in verbs vanish, in both of its queues.
   void discard_completions(Qpn qpn, CqId send_cq, CqId receive_cq) noexcept;
 
@@ -408,7 +464,7 @@ struct Context {
   /// The part of it that concerns memory regions. False: the packet has nothing of any.
   [[nodiscard]] bool hold_regions(const CopyTable::Request& request, wire::TxBurst& burst) noexcept;
   /// The reverse, when the port no longer reads the payload. Returns the request's queue pair if
-  /// the request still exists. Datagrams that waited for it are complete then.
+  /// the request still exists and is of a connected one.
   QueuePairState* release_payload(wire::CopyId copy) noexcept;
   /// Planes in which a packet with payload of `sges` SGEs may be sent: not those of ports that read
   /// later, while too few further copies can be noted.
@@ -431,7 +487,6 @@ struct Context {
   ControlQueue control;             ///< control packets waiting to be sent
   Completions completions;          ///< completion queues and events
   ObjectTables objects;             ///< protection domains, queue pairs, peers
-  DatagramTables datagrams;         ///< datagram queue pairs and where they send to
   ReadyQueue ready;                 ///< queue pairs with packets to send
   Lookahead lookahead;              ///< fetches the state of queue pairs before it is needed
   cc::HostLink link;                ///< destinations to which packets are in flight
@@ -440,6 +495,12 @@ struct Context {
   PlaneMask local_narrow = 0;       ///< own ports that can't send packets of full size
   std::uint64_t path_events = 0;    ///< that path sets have made and nobody has taken yet
   Time latest;                      ///< see forward()
+  std::unique_ptr<EngineService> service;  ///< null: there are no datagrams
+
+  /// The service has packets to send.
+  [[nodiscard]] bool service_waits() const noexcept {
+    return service != nullptr && service->waiting();
+  }
 };
 
 /// What keeps a queue pair from making progress, as far as its own side can tell.

@@ -66,23 +66,11 @@ bool Context::complete_receive(QueuePairState& qp, const Completion& c) noexcept
   return complete(qp.init.receive_cq, c, qp.init.as_verbs);
 }
 
-bool Context::complete_receive(DatagramState& qp, ReceiveQueue& receives,
-                               const Completion& c) noexcept {
-  release_receive(receives);
-  if (qp.init.as_verbs) receives.keep_slot();
-  return complete(qp.init.receive_cq, c, qp.init.as_verbs);
-}
-
 void Context::on_polled(const Completion& c) noexcept {
-  const auto free = [&](auto& sends, ReceiveQueue& own, const std::optional<SrqId>& shared) {
-    if (!c.is_receive()) return sends.on_polled(c);
-    if (!shared) return own.free_slot();
-    if (SharedReceiveQueue* srq = objects.srq(*shared)) srq->receives.free_slot();
-  };
   if (QueuePairState* qp = objects.qp(c.qpn)) {
-    if (qp->init.as_verbs) free(qp->tx.queue, qp->rx.receives, qp->init.srq);
-  } else if (DatagramState* other = datagrams.qp(c.qpn)) {
-    if (other->init.as_verbs) free(other->queue, other->receives, other->init.srq);
+    if (qp->init.as_verbs) free_slot(c, qp->tx.queue, qp->rx.receives, qp->init.srq);
+  } else if (service != nullptr) {
+    service->on_polled(c);
   }
 }
 
@@ -125,11 +113,10 @@ QueuePairState* Context::release_payload(wire::CopyId copy) noexcept {
   const auto request = copies.remove(copy, [this](std::uint32_t key) { memory.release(key); });
   if (!request) return nullptr;
   QueuePairState* qp = objects.qp(request->qpn);
-  if (qp != nullptr) --queue_of(*qp, request->response).at(request->position).copies;
-  if (DatagramState* other = datagrams.qp(request->qpn)) {
-    --other->queue.at(request->position).copies;
-    retire(*other);
-  }
+  if (qp != nullptr)
+    --queue_of(*qp, request->response).at(request->position).copies;
+  else if (service != nullptr)
+    service->on_released(*request);
   return qp;
 }
 
@@ -179,34 +166,6 @@ void Context::retire(QueuePairState& qp) noexcept {
     q.retire();
     if (report) complete(qp.init.send_cq, c, qp.init.as_verbs);
   }
-}
-
-void Context::retire(DatagramState& qp) noexcept {
-  DatagramQueue& q = qp.queue;
-  while (q.retired() != q.posted()) {
-    const std::uint32_t position = q.retired();
-    const DatagramWqe& w = q.at(position);
-    const bool sent = w.progress == DatagramWqe::Progress::gone;
-    if (w.copies > 0 || (!sent && qp.state != QpState::err)) return;
-    release_memory(qp, position);
-    Completion c;
-    c.wr_id = w.wr_id;
-    c.qpn = qp.qpn;
-    c.opcode = WcOpcode::send;
-    c.position = static_cast<std::uint16_t>(position);
-    if (!sent) c.status = WcStatus::wr_flush_err;
-    const bool report = !sent || w.signaled;
-    qp.stats.completed += sent;
-    q.retire();
-    if (report) complete(qp.init.send_cq, c, qp.init.as_verbs);
-  }
-}
-
-void Context::release_memory(DatagramState& qp, std::uint32_t position) noexcept {
-  const DatagramWqe& w = qp.queue.at(position);
-  --datagrams.destination(w.to)->uses;
-  for (const LocalSge& sge : qp.queue.sges(position).first(w.sges))
-    if (MemoryEntry* e = memory.find(sge.lkey)) --e->uses;
 }
 
 [[gnu::always_inline]] inline void Context::release_memory(SendWqe& wqe) noexcept {

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "mrc/core/error.hpp"
+#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/context.hpp"
 #include "mrc/engine/datagram_tables.hpp"
@@ -22,38 +23,43 @@ namespace mrc::inline v0_1::engine {
 /// packets a port has not taken, on_untransmitted() says before the next burst is filled; settle()
 /// takes the others as sent. Datagrams that are handed back go out later, possibly behind newer
 /// ones: UD promises no order.
-class DatagramService {
+class MRC_LOCAL DatagramService final : public EngineService {
  public:
-  /// What became of a turn.
-  enum class Turn : std::uint8_t {
-    taken,      ///< a queue pair has had its turn
-    none,       ///< none has anything that could be sent
-    burst_full  ///< the burst has no room
-  };
-
   /// Both must outlive this object.
   DatagramService(Context& context, Teardown& teardown) : ctx_(context), teardown_(teardown) {}
+  /// Discards everything posted, without completions.
+  ~DatagramService() override;
+  DatagramService(const DatagramService&) = delete;
+  DatagramService& operator=(const DatagramService&) = delete;
+
+  /// Queue pairs, and where they send to.
+  [[nodiscard]] DatagramTables& tables() noexcept { return tables_; }
 
   /// Posts a datagram to a device; needs RTS. Nothing is posted when it fails.
   Errc post(DatagramState& qp, const DatagramRequest& request, DestinationId to) noexcept;
   /// Posts a receive request; needs INIT, RTR or RTS.
   Errc post_receive(DatagramState& qp, const ReceiveRequest& request) noexcept;
 
-  /// A datagram has arrived, whose iCRC is right and plain.
-  void on_datagram(const wire::RxPacket& packet) noexcept;
-  /// Packets of the newest burst that a port did not take; those that are no datagrams are ignored.
-  void on_untransmitted(std::span<const wire::TxPacket> packets) noexcept;
-  /// What else the newest burst had was sent: to be called before the next one is filled.
-  void settle() noexcept;
-  /// Something that may have kept datagrams back has changed: a port, a plane, held copies.
-  void wake() noexcept { ready_.splice(ready_.end(), blocked_); }
+  /// Moves a queue pair to ERR: everything posted is flushed. Does nothing in ERR.
+  void fail(DatagramState& qp, QpErrorCause cause) noexcept;
+  /// Discards everything posted, without completions.
+  void clear(DatagramState& qp) noexcept;
 
-  /// Adds up to EngineOptions::burst datagrams of the queue pair whose turn it is.
-  [[nodiscard]] Turn serve(PlaneMask free_planes, wire::TxBurst& burst) noexcept;
-  /// A queue pair has datagrams to send.
-  [[nodiscard]] bool waiting() const noexcept { return !ready_.empty(); }
-  /// There is something for poll_transmit(), were it only settle().
-  [[nodiscard]] bool has_output() const noexcept { return waiting() || !given_.empty(); }
+  void on_datagram(const wire::RxPacket& packet) noexcept override;
+  void on_untransmitted(std::span<const wire::TxPacket> packets) noexcept override;
+  void on_released(const CopyTable::Request& request) noexcept override;
+  void wake() noexcept override { ready_.splice(ready_.end(), blocked_); }
+  void settle() noexcept override;
+  [[nodiscard]] Turn serve(PlaneMask free_planes, wire::TxBurst& burst) noexcept override;
+  [[nodiscard]] bool waiting() const noexcept override { return !ready_.empty(); }
+  [[nodiscard]] bool has_output() const noexcept override { return waiting() || !given_.empty(); }
+  [[nodiscard]] std::uint32_t qp_count() const noexcept override { return tables_.qp_count(); }
+  [[nodiscard]] bool uses_pd(PdId pd) noexcept override;
+  void on_polled(const Completion& c) noexcept override;
+  Errc complete_send(const Completion& c) noexcept override;
+  QpErrorCause on_error_told(Qpn qpn) noexcept override;
+  void withdraw(std::uint32_t key) noexcept override;
+  void fail_overrun_queues() noexcept override;
 
  private:
   template <DatagramState::Hook DatagramState::*hook>
@@ -70,9 +76,14 @@ class DatagramService {
             wire::TxBurst& burst) noexcept;
   void add_payload(DatagramState& qp, std::uint32_t position, wire::TxBurst& burst) noexcept;
   void note_given(DatagramState& qp, std::uint32_t position) noexcept;
+  void retire(DatagramState& qp) noexcept;
+  void release_memory(DatagramState& qp, std::uint32_t position) noexcept;
+  bool complete_receive(DatagramState& qp, ReceiveQueue& receives, const Completion& c) noexcept;
+  Errc flush_posted(DatagramState& qp, const DatagramRequest& request, DestinationId to) noexcept;
 
   Context& ctx_;
   Teardown& teardown_;
+  DatagramTables tables_{ctx_.objects};
   List<&DatagramState::ready_hook> ready_;    ///< with datagrams to send, in service order
   List<&DatagramState::ready_hook> blocked_;  ///< the oldest one finds no room, until wake()
   List<&DatagramState::given_hook> given_;    ///< with datagrams in the newest burst

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <memory>
 
 #include "mrc/engine/engine.hpp"
-#include "mrc/engine/engine.inl"
 #include "mrc/wire/ip.hpp"
 #include "mrc/wire/transport.hpp"
 
@@ -62,9 +62,9 @@ std::uint8_t DatagramService::marking(std::uint8_t traffic_class) const noexcept
 
 Errc DatagramService::post(DatagramState& qp, const DatagramRequest& request,
                            DestinationId to) noexcept {
-  Destination* destination = ctx_.datagrams.destination(to);
+  Destination* destination = tables_.destination(to);
   if (destination == nullptr) return Errc::not_found;
-  if (qp.state == QpState::err && qp.init.as_verbs) return teardown_.flush_posted(qp, request, to);
+  if (qp.state == QpState::err && qp.init.as_verbs) return flush_posted(qp, request, to);
   std::uint32_t length = 0;
   if (const Errc e = check(qp, request, length); e != Errc::ok) return e;
   const std::uint32_t position = qp.queue.posted();
@@ -129,7 +129,7 @@ DatagramService::Turn DatagramService::serve(PlaneMask free_planes, wire::TxBurs
 bool DatagramService::send(DatagramState& qp, std::uint32_t position, PlaneMask free_planes,
                            wire::TxBurst& burst) noexcept {
   DatagramWqe& w = qp.queue.at(position);
-  const Destination& to = *ctx_.datagrams.destination(w.to);
+  const Destination& to = *tables_.destination(w.to);
   const auto up = std::find_if(to.ways.begin(), to.ways.end(), [this](const auto& way) {
     return (ctx_.offered_planes() & plane_bit(way.plane)) != 0;
   });
@@ -202,7 +202,7 @@ void DatagramService::on_untransmitted(std::span<const wire::TxPacket> packets) 
   for (const wire::TxPacket& packet : packets) {
     const auto& bth = wire::view_as<wire::Bth>(Bytes{packet.header.data(), packet.header_length});
     if (!wire::is_datagram(bth.opcode())) continue;
-    DatagramState* qp = ctx_.datagrams.qp(packet.owner);
+    DatagramState* qp = tables_.qp(packet.owner);
     if (qp == nullptr || qp->state != QpState::rts) continue;
     const std::uint32_t oldest = qp->queue.retired();
     const auto at = static_cast<std::uint32_t>(bth.psn() - qp->first_psn);
@@ -228,7 +228,7 @@ void DatagramService::settle() noexcept {
       qp.stats.tx_bytes += w.length;
       ++ctx_.stats.tx_datagrams;
     }
-    ctx_.retire(qp);
+    retire(qp);
   }
   teardown_.fail_overrun_queues();
 }
@@ -289,7 +289,7 @@ void DatagramService::on_datagram(const wire::RxPacket& packet) noexcept {
     ++drops.malformed;
     return;
   }
-  DatagramState* qp = ctx_.datagrams.qp(in.bth->dqp());
+  DatagramState* qp = tables_.qp(in.bth->dqp());
   if (qp == nullptr) {
     ++drops.unknown_qp;
     return;
@@ -316,7 +316,7 @@ void DatagramService::on_datagram(const wire::RxPacket& packet) noexcept {
   c.qpn = qp->qpn;
   c.opcode = WcOpcode::recv;
   const auto complete = [&] {
-    ctx_.complete_receive(*qp, receives, c);
+    complete_receive(*qp, receives, c);
     if (srq != nullptr) ctx_.note_taken(*srq);
   };
   const std::span<const ReceiveSge> sges = receives.front_sges();
@@ -326,12 +326,12 @@ void DatagramService::on_datagram(const wire::RxPacket& packet) noexcept {
   if (srq != nullptr && std::any_of(sges.begin(), sges.end(), withdrawn)) {  // by force
     c.status = WcStatus::wr_flush_err;
     complete();
-    return teardown_.fail(*qp, QpErrorCause::memory_withdrawn);
+    return fail(*qp, QpErrorCause::memory_withdrawn);
   }
   if (detail::room_in(sges) < kGrhBytes + length) {
     c.status = WcStatus::loc_len_err;
     complete();
-    return teardown_.fail(*qp, QpErrorCause::receive_too_short);
+    return fail(*qp, QpErrorCause::receive_too_short);
   }
   const wire::Origin nowhere;
   detail::Scatter out(sges);
@@ -348,6 +348,143 @@ void DatagramService::on_datagram(const wire::RxPacket& packet) noexcept {
   ++ctx_.stats.rx_datagrams;
   ctx_.stats.rx_ecn += packet.ecn == Ecn::ce;
   complete();
+}
+
+// DatagramService: its queue pairs.
+
+DatagramService::~DatagramService() {
+  tables_.for_each_qp([this](DatagramState& qp) { clear(qp); });
+}
+
+bool DatagramService::complete_receive(DatagramState& qp, ReceiveQueue& receives,
+                               const Completion& c) noexcept {
+  ctx_.release_receive(receives);
+  if (qp.init.as_verbs) receives.keep_slot();
+  return ctx_.complete(qp.init.receive_cq, c, qp.init.as_verbs);
+}
+
+void DatagramService::retire(DatagramState& qp) noexcept {
+  DatagramQueue& q = qp.queue;
+  while (q.retired() != q.posted()) {
+    const std::uint32_t position = q.retired();
+    const DatagramWqe& w = q.at(position);
+    const bool sent = w.progress == DatagramWqe::Progress::gone;
+    if (w.copies > 0 || (!sent && qp.state != QpState::err)) return;
+    release_memory(qp, position);
+    Completion c;
+    c.wr_id = w.wr_id;
+    c.qpn = qp.qpn;
+    c.opcode = WcOpcode::send;
+    c.position = static_cast<std::uint16_t>(position);
+    if (!sent) c.status = WcStatus::wr_flush_err;
+    const bool report = !sent || w.signaled;
+    qp.stats.completed += sent;
+    q.retire();
+    if (report) ctx_.complete(qp.init.send_cq, c, qp.init.as_verbs);
+  }
+}
+
+void DatagramService::release_memory(DatagramState& qp, std::uint32_t position) noexcept {
+  const DatagramWqe& w = qp.queue.at(position);
+  --tables_.destination(w.to)->uses;
+  for (const LocalSge& sge : qp.queue.sges(position).first(w.sges))
+    if (MemoryEntry* e = ctx_.memory.find(sge.lkey)) --e->uses;
+}
+
+void DatagramService::fail(DatagramState& qp, QpErrorCause cause) noexcept {
+  if (qp.state == QpState::err) return;
+  qp.state = QpState::err;
+  qp.cause = cause;
+  ++ctx_.stats.qp_errors;
+  qp.ready_hook.unlink();
+  qp.given_hook.unlink();
+  retire(qp);
+  while (!qp.receives.empty()) {
+    Completion c;
+    c.wr_id = qp.receives.front();
+    c.qpn = qp.qpn;
+    c.status = WcStatus::wr_flush_err;
+    c.opcode = WcOpcode::recv;
+    complete_receive(qp, qp.receives, c);
+  }
+  if (qp.init.srq) ctx_.completions.report_last_wqe(qp.qpn);
+  if (!qp.error_reported) qp.error_reported = ctx_.completions.report_error(qp.qpn);
+}
+
+void DatagramService::clear(DatagramState& qp) noexcept {
+  qp.ready_hook.unlink();
+  qp.given_hook.unlink();
+  ctx_.copies.forget_requests(qp.qpn);
+  for (DatagramQueue& q = qp.queue; q.retired() != q.posted(); q.retire())
+    release_memory(qp, q.retired());
+  while (!qp.receives.empty()) ctx_.release_receive(qp.receives);
+  if (qp.init.as_verbs) ctx_.discard_completions(qp.qpn, qp.init.send_cq, qp.init.receive_cq);
+  qp.queue.free_slots();
+  qp.receives.free_slots();
+}
+
+Errc DatagramService::flush_posted(DatagramState& qp, const DatagramRequest& request,
+                            DestinationId to) noexcept {
+  if (qp.queue.full()) return Errc::queue_full;
+  if (!request.flags.inline_data && request.sges.size() > qp.init.capacity.send_sges)
+    return Errc::too_many_sges;
+  DatagramWqe& w = qp.queue.post();
+  w.wr_id = request.wr_id;
+  w.to = to;
+  ++tables_.destination(to)->uses;
+  retire(qp);
+  teardown_.fail_overrun_queues();
+  return Errc::ok;
+}
+
+void DatagramService::on_released(const CopyTable::Request& request) noexcept {
+  DatagramState* qp = tables_.qp(request.qpn);
+  if (qp == nullptr) return;
+  --qp->queue.at(request.position).copies;
+  retire(*qp);
+}
+
+bool DatagramService::uses_pd(PdId pd) noexcept {
+  bool used = false;
+  tables_.for_each_qp([&](const DatagramState& qp) { used = used || qp.init.pd == pd; });
+  return used;
+}
+
+void DatagramService::on_polled(const Completion& c) noexcept {
+  DatagramState* qp = tables_.qp(c.qpn);
+  if (qp != nullptr && qp->init.as_verbs) ctx_.free_slot(c, qp->queue, qp->receives, qp->init.srq);
+}
+
+Errc DatagramService::complete_send(const Completion& c) noexcept {
+  DatagramState* qp = tables_.qp(c.qpn);
+  return qp == nullptr ? Errc::not_found : teardown_.complete_send(qp->queue, qp->init, c);
+}
+
+QpErrorCause DatagramService::on_error_told(Qpn qpn) noexcept {
+  DatagramState* qp = tables_.qp(qpn);
+  if (qp == nullptr) return QpErrorCause::none;
+  qp->error_reported = false;
+  return qp->cause;
+}
+
+void DatagramService::withdraw(std::uint32_t key) noexcept {
+  tables_.for_each_qp([&](DatagramState& qp) {
+    bool uses = false;
+    for (std::uint32_t p = qp.queue.retired(); p != qp.queue.posted(); ++p)
+      for (const LocalSge& sge : qp.queue.sges(p).first(qp.queue.at(p).sges))
+        uses = uses || sge.lkey == key;
+    qp.receives.for_each_sge([&](const ReceiveSge& sge) { uses = uses || sge.lkey == key; });
+    if (uses) fail(qp, QpErrorCause::memory_withdrawn);
+  });
+}
+
+void DatagramService::fail_overrun_queues() noexcept {
+  const auto overrun = [this](CqId cq) { return ctx_.completions.find(cq)->overrun(); };
+  tables_.for_each_qp([&](DatagramState& qp) {
+    if (qp.state == QpState::err || qp.state == QpState::reset) return;
+    if (overrun(qp.init.send_cq) || overrun(qp.init.receive_cq))
+      fail(qp, QpErrorCause::cq_overrun);
+  });
 }
 
 // Engine: datagram queue pairs, their states and posting.
@@ -378,6 +515,24 @@ namespace detail {
 
 }  // namespace detail
 
+/// Made when first needed. Throws std::bad_alloc.
+DatagramService& Engine::datagrams() {
+  if (!ctx_.service) ctx_.service = std::make_unique<DatagramService>(ctx_, teardown_);
+  return static_cast<DatagramService&>(*ctx_.service);
+}
+
+/// Null before there was one.
+DatagramTables* Engine::datagram_tables() const noexcept {
+  auto* service = static_cast<DatagramService*>(ctx_.service.get());
+  return service == nullptr ? nullptr : &service->tables();
+}
+
+/// Null when there is no such datagram queue pair.
+DatagramState* Engine::datagram_qp(Qpn qpn) const noexcept {
+  DatagramTables* tables = datagram_tables();
+  return tables == nullptr ? nullptr : tables->qp(qpn);
+}
+
 Result<Qpn> Engine::create_datagram_qp(const DatagramInit& asked) {
   if (!detail::in_range(asked)) return Errc::invalid_argument;
   DatagramInit init = asked;
@@ -393,7 +548,7 @@ Result<Qpn> Engine::create_datagram_qp(const DatagramInit& asked) {
   CompletionRing* receive_cq = ctx_.completions.find(init.receive_cq);
   if (!ctx_.objects.has_pd(init.pd) || send_cq == nullptr || receive_cq == nullptr)
     return Errc::not_found;
-  const Result<Qpn> qpn = ctx_.datagrams.add_qp(init);
+  const Result<Qpn> qpn = datagrams().tables().add_qp(init);
   if (!qpn) return qpn;
   if (srq != nullptr) ++srq->users;
   ++send_cq->users;
@@ -403,31 +558,31 @@ Result<Qpn> Engine::create_datagram_qp(const DatagramInit& asked) {
 }
 
 Errc Engine::destroy_datagram_qp(Qpn qpn) noexcept {
-  DatagramState* qp = ctx_.datagrams.qp(qpn);
+  DatagramState* qp = datagram_qp(qpn);
   if (qp == nullptr) return Errc::not_found;
-  teardown_.clear(*qp);
+  datagrams().clear(*qp);
   ctx_.completions.forget(qpn);
   --ctx_.completions.find(qp->init.send_cq)->users;
   --ctx_.completions.find(qp->init.receive_cq)->users;
   if (qp->init.srq) --ctx_.objects.srq(*qp->init.srq)->users;
-  ctx_.datagrams.remove_qp(qpn);
+  datagrams().tables().remove_qp(qpn);
   return Errc::ok;
 }
 
 Errc Engine::modify_datagram_qp(Qpn qpn, const DatagramChange& change) noexcept {
-  DatagramState* qp = ctx_.datagrams.qp(qpn);
+  DatagramState* qp = datagram_qp(qpn);
   if (qp == nullptr) return Errc::not_found;
   if (!detail::allowed(qp->state, change.state)) return Errc::invalid_state;
   const bool live = change.state != QpState::reset && change.state != QpState::err;
   const bool starts = change.state == QpState::rts && qp->state == QpState::rtr;
   if ((change.q_key && !live) || (change.send_psn && !starts)) return Errc::invalid_argument;
   if (change.state == QpState::err) {
-    teardown_.fail(*qp, QpErrorCause::requested);
+    datagrams().fail(*qp, QpErrorCause::requested);
     teardown_.fail_overrun_queues();
     return Errc::ok;
   }
   if (change.state == QpState::reset) {
-    teardown_.clear(*qp);
+    datagrams().clear(*qp);
     qp->cause = QpErrorCause::none;
     qp->q_key = 0;
   }
@@ -446,37 +601,34 @@ Result<DestinationId> Engine::add_destination(const DestinationSpec& spec) {
   const auto unknown = [](const path::PathSpec& path) { return path.plane >= kMaxPlanes; };
   if (spec.paths.empty() || std::any_of(spec.paths.begin(), spec.paths.end(), unknown))
     return Errc::invalid_argument;
-  return ctx_.datagrams.add_destination(spec);
+  return datagrams().tables().add_destination(spec);
 }
 
 Errc Engine::remove_destination(DestinationId id) noexcept {
-  return ctx_.datagrams.remove_destination(id);
+  DatagramTables* tables = datagram_tables();
+  return tables == nullptr ? Errc::not_found : tables->remove_destination(id);
+}
+
+void Engine::set_destination_paths(DestinationId id, std::span<const path::PathSpec> paths) {
+  if (DatagramTables* tables = datagram_tables()) tables->set_paths(id, paths);
+}
+
+void Engine::prefer_plane(DestinationId id, Plane plane) noexcept {
+  if (DatagramTables* tables = datagram_tables()) tables->prefer_plane(id, plane);
 }
 
 Errc Engine::post_datagram(Qpn qpn, const DatagramRequest& request, DestinationId to) noexcept {
-  DatagramState* qp = ctx_.datagrams.qp(qpn);
-  return qp == nullptr ? Errc::not_found : datagrams_.post(*qp, request, to);
+  DatagramState* qp = datagram_qp(qpn);
+  return qp == nullptr ? Errc::not_found : datagrams().post(*qp, request, to);
 }
 
 Errc Engine::post_datagram_receive(Qpn qpn, const ReceiveRequest& request) noexcept {
-  DatagramState* qp = ctx_.datagrams.qp(qpn);
-  return qp == nullptr ? Errc::not_found : datagrams_.post_receive(*qp, request);
+  DatagramState* qp = datagram_qp(qpn);
+  return qp == nullptr ? Errc::not_found : datagrams().post_receive(*qp, request);
 }
 
 const DatagramState* Engine::find_datagram_qp(Qpn qpn) const noexcept {
-  return ctx_.datagrams.qp(qpn);
-}
-
-/// Memory is deregistered by force: datagram queue pairs whose requests use it fail.
-void Engine::withdraw_from_datagrams(std::uint32_t key) noexcept {
-  ctx_.datagrams.for_each_qp([&](DatagramState& qp) {
-    bool uses = false;
-    for (std::uint32_t p = qp.queue.retired(); p != qp.queue.posted(); ++p)
-      for (const LocalSge& sge : qp.queue.sges(p).first(qp.queue.at(p).sges))
-        uses = uses || sge.lkey == key;
-    qp.receives.for_each_sge([&](const ReceiveSge& sge) { uses = uses || sge.lkey == key; });
-    if (uses) teardown_.fail(qp, QpErrorCause::memory_withdrawn);
-  });
+  return datagram_qp(qpn);
 }
 
 }  // namespace mrc::inline v0_1::engine

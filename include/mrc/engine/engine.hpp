@@ -12,7 +12,6 @@
 #include "mrc/core/types.hpp"
 #include "mrc/engine/context.hpp"
 #include "mrc/engine/control_sender.hpp"
-#include "mrc/engine/datagram_service.hpp"
 #include "mrc/engine/endpoint_service.hpp"
 #include "mrc/engine/engine_stats.hpp"
 #include "mrc/engine/loss_recovery.hpp"
@@ -28,6 +27,13 @@
 #include "mrc/wire/burst.hpp"
 
 namespace mrc::inline v0_1::engine {
+
+class DatagramService;
+class DatagramTables;
+enum class DestinationId : std::uint32_t;
+struct DatagramInit;
+struct DatagramState;
+struct DestinationSpec;
 
 /// The MRC protocol engine of one device: queue pairs, their reliability, paths and congestion
 /// control. Sans-IO: no clock, no socket, no thread; the same object runs under real ports, under
@@ -48,7 +54,7 @@ namespace mrc::inline v0_1::engine {
 ///
 /// The class is a facade. The work is done by parts that share a Context (context.hpp) and can be
 /// read one by one: Requester, Responder, LossRecovery, EndpointService, DataSender, ControlSender,
-/// DatagramService, Scheduler, Teardown.
+/// Scheduler, Teardown.
 ///
 /// Thread contract: one thread at a time. Memory: all of it is allocated by the constructor and by
 /// the calls that create objects; inputs, posting and outputs neither allocate nor throw.
@@ -210,7 +216,9 @@ class Engine {
     return Errc::ok;
   }
 
-  // --- Application calls: unreliable datagrams, beside MRC (DatagramService) -------------------
+  // --- Application calls: unreliable datagrams, beside MRC -------------------------------------
+  // Declared here, defined by the module that brings them (engine/datagram_service.hpp), but for
+  // their number.
 
   /// Creates a datagram queue pair in RESET; its number is of the same space as those of others.
   /// Errc::invalid_argument if a value is out of its documented range, Errc::not_found if there is
@@ -226,13 +234,9 @@ class Engine {
   Result<DestinationId> add_destination(const DestinationSpec& spec);
   /// It has these paths from now on; while there are none, datagrams to it are lost. May throw
   /// std::bad_alloc.
-  void set_destination_paths(DestinationId id, std::span<const path::PathSpec> paths) {
-    ctx_.datagrams.set_paths(id, paths);
-  }
+  void set_destination_paths(DestinationId id, std::span<const path::PathSpec> paths);
   /// Its paths that begin in that plane are tried first.
-  void prefer_plane(DestinationId id, Plane plane) noexcept {
-    ctx_.datagrams.prefer_plane(id, plane);
-  }
+  void prefer_plane(DestinationId id, Plane plane) noexcept;
   /// Errc::in_use while datagrams to it are posted.
   Errc remove_destination(DestinationId id) noexcept;
   /// Posts a datagram to a device; needs RTS. Nothing is posted when it fails. The GID in
@@ -246,7 +250,7 @@ class Engine {
   [[nodiscard]] const DatagramState* find_datagram_qp(Qpn qpn) const noexcept;
   /// Datagram queue pairs that exist, in any state.
   [[nodiscard]] std::uint32_t datagram_qp_count() const noexcept {
-    return ctx_.datagrams.qp_count();
+    return ctx_.service != nullptr ? ctx_.service->qp_count() : 0;
   }
 
   // --- Inputs -----------------------------------------------------------------------------------
@@ -288,7 +292,7 @@ class Engine {
   /// datagrams to send or to complete?
   [[nodiscard]] bool has_output() const noexcept {
     return !ctx_.control.empty() || !ctx_.ready.empty() || loss_.review_requested() ||
-           datagrams_.has_output();
+           (ctx_.service != nullptr && ctx_.service->has_output());
   }
 
   /// Is there something for poll_event()?
@@ -453,8 +457,10 @@ class Engine {
   void receive_many(Time now, std::span<const wire::RxPacket> packets) noexcept;
   void receive_part(Time now, const QueuePairState& qp, const wire::RxPacket& part) noexcept;
   void resume(QueuePairState& qp, Plane plane) noexcept;
-  void withdraw_from_datagrams(std::uint32_t key) noexcept;
   void receive_datagram(const wire::RxPacket& packet) noexcept;
+  [[nodiscard]] DatagramService& datagrams();
+  [[nodiscard]] DatagramTables* datagram_tables() const noexcept;
+  [[nodiscard]] DatagramState* datagram_qp(Qpn qpn) const noexcept;
   [[nodiscard]] bool keep_early(const QueuePairState& qp, const wire::RxPacket& packet,
                                 const wire::Bth& bth) noexcept;
   void receive_endpoint(Time now, const wire::RxPacket& packet, QueuePairState* via) noexcept;
@@ -470,8 +476,7 @@ class Engine {
   EndpointService endpoint_{ctx_, loss_};
   DataSender data_{ctx_};
   ControlSender control_{ctx_, responder_, loss_, endpoint_};
-  DatagramService datagrams_{ctx_, teardown_};
-  Scheduler scheduler_{ctx_, loss_, control_, data_, datagrams_};
+  Scheduler scheduler_{ctx_, loss_, control_, data_};
   std::array<std::uint64_t, kMaxPlanes> bad_icrc_{};
   std::vector<wire::RxPacket> early_;
 };

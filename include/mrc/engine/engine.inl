@@ -175,7 +175,11 @@ void Engine::receive(Time now, std::span<const wire::RxPacket> packets) noexcept
 
 /// Datagrams belong to no connection: their iCRC has to be plain.
 void Engine::receive_datagram(const wire::RxPacket& packet) noexcept {
-  if (packet.check == 0) return datagrams_.on_datagram(packet);
+  if (packet.check == 0) {
+    if (ctx_.service) return ctx_.service->on_datagram(packet);
+    ++ctx_.stats.drops.unknown_qp;
+    return;
+  }
   ++ctx_.stats.drops.bad_icrc;
   ++bad_icrc_[packet.plane];
 }
@@ -208,7 +212,7 @@ void Engine::on_time(Time now) noexcept {
 
 void Engine::set_plane_up(Time now, Plane plane, bool up) noexcept {
   endpoint_.set_plane_up(ctx_.forward(now), plane, up);
-  datagrams_.wake();
+  if (ctx_.service) ctx_.service->wake();
 }
 
 void Engine::set_plane_narrow(Time now, Plane plane, bool narrow) noexcept {
@@ -225,7 +229,7 @@ void Engine::on_released(std::span<const wire::CopyId> copies) noexcept {
   }
   if (full) {
     ctx_.ready.wake_all();
-    datagrams_.wake();
+    if (ctx_.service) ctx_.service->wake();
   }
   teardown_.fail_overrun_queues();
 }
@@ -243,20 +247,25 @@ void Engine::on_settled(Time now, Plane plane, std::span<const wire::PacketName>
 
 void Engine::on_untransmitted(Time now, std::span<const wire::TxPacket> packets) noexcept {
   loss_.on_untransmitted(ctx_.forward(now), packets);
-  datagrams_.on_untransmitted(packets);
+  if (ctx_.service) ctx_.service->on_untransmitted(packets);
   if (ctx_.options.holding_planes == 0) return;
   for (const wire::TxPacket& packet : packets) on_released({&packet.copy, 1});
 }
 
 void Engine::poll_transmit(Time now, PlaneMask free_planes, wire::TxBurst& burst) noexcept {
+  teardown_.fail_overrun_queues();
   scheduler_.poll_transmit(ctx_.forward(now), free_planes, burst);
 }
 
 bool Engine::poll_event(Event& event) noexcept {
   if (!ctx_.completions.poll_event(event)) return false;
   if (event.kind == Event::Kind::qp_error) {
-    if (QueuePairState* qp = ctx_.objects.qp(event.qpn)) qp->error_reported = false;
-    if (DatagramState* qp = ctx_.datagrams.qp(event.qpn)) qp->error_reported = false;
+    if (QueuePairState* qp = ctx_.objects.qp(event.qpn)) {
+      qp->error_reported = false;
+      event.cause = qp->cause;
+    } else if (ctx_.service) {
+      event.cause = ctx_.service->on_error_told(event.qpn);
+    }
   }
   return true;
 }
@@ -305,7 +314,7 @@ Engine::Engine(const EngineOptions& options) : ctx_(options) {
 
 Engine::~Engine() {
   ctx_.objects.for_each_qp([this](QueuePairState& qp) { teardown_.detach(qp); });
-  ctx_.datagrams.for_each_qp([this](DatagramState& qp) { teardown_.clear(qp); });
+  ctx_.service.reset();
   ctx_.objects.for_each_peer([this](Peer& peer) { ctx_.timers.cancel(peer); });
 }
 
@@ -326,8 +335,7 @@ bool Engine::pd_in_use(PdId pd) noexcept {
   bool used = ctx_.memory.uses_pd(pd);
   ctx_.objects.for_each_qp([&](const QueuePairState& qp) { used = used || qp.init.pd == pd; });
   ctx_.objects.for_each_srq([&](const SharedReceiveQueue& srq) { used = used || srq.pd == pd; });
-  ctx_.datagrams.for_each_qp([&](const DatagramState& qp) { used = used || qp.init.pd == pd; });
-  return used;
+  return used || (ctx_.service && ctx_.service->uses_pd(pd));
 }
 
 Result<std::uint32_t> Engine::register_memory(void* address, std::uint64_t length, Access access,
@@ -357,7 +365,7 @@ Errc Engine::deregister_memory(std::uint32_t key, bool force) noexcept {
     qp.rx.receives.for_each_sge([&](const ReceiveSge& sge) { used = used || sge.lkey == key; });
     if (used) teardown_.fail(qp, QpErrorCause::memory_withdrawn, WcStatus::wr_flush_err);
   });
-  withdraw_from_datagrams(key);
+  if (ctx_.service) ctx_.service->withdraw(key);
   ctx_.memory.remove(key);
   teardown_.fail_overrun_queues();
   return Errc::ok;
@@ -783,22 +791,15 @@ Errc Engine::discard_completions(Qpn qpn) noexcept {
 
 Errc Engine::complete_send(Qpn qpn, std::uint64_t wr_id, SendOpcode opcode,
                            WcStatus status) noexcept {
-  const auto complete = [&](auto& queue, const auto& init) {
-    if (!init.as_verbs) return Errc::unsupported;
-    if (queue.full()) return Errc::queue_full;
-    Completion c;
-    c.wr_id = wr_id;
-    c.qpn = qpn;
-    c.opcode = detail::completes_as(static_cast<MessageKind>(opcode));
-    c.status = status;
-    c.made = true;
-    queue.make();
-    ctx_.complete(init.send_cq, c, true);
-    teardown_.fail_overrun_queues();
-    return Errc::ok;
-  };
-  if (QueuePairState* qp = ctx_.objects.qp(qpn)) return complete(qp->tx.queue, qp->init);
-  if (DatagramState* qp = ctx_.datagrams.qp(qpn)) return complete(qp->queue, qp->init);
+  Completion c;
+  c.wr_id = wr_id;
+  c.qpn = qpn;
+  c.opcode = detail::completes_as(static_cast<MessageKind>(opcode));
+  c.status = status;
+  c.made = true;
+  if (QueuePairState* qp = ctx_.objects.qp(qpn))
+    return teardown_.complete_send(qp->tx.queue, qp->init, c);
+  if (ctx_.service) return ctx_.service->complete_send(c);
   return Errc::not_found;
 }
 

@@ -530,6 +530,7 @@ struct EngineEvent {
   CqId cq{};               ///< completion, cq_overrun: the queue
   Qpn qpn{};               ///< qp_error, last_wqe: the queue pair
   SrqId srq{};             ///< srq_limit: the queue
+  QpErrorCause cause{};    ///< qp_error: why it is in ERR
   bool solicited = false;  ///< completion: one at least was solicited, or an error
 };
 

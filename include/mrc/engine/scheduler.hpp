@@ -8,7 +8,6 @@
 #include "mrc/core/types.hpp"
 #include "mrc/engine/context.hpp"
 #include "mrc/engine/control_sender.hpp"
-#include "mrc/engine/datagram_service.hpp"
 #include "mrc/engine/loss_recovery.hpp"
 #include "mrc/engine/queue_pair.hpp"
 #include "mrc/engine/queues.hpp"
@@ -155,13 +154,12 @@ class DataSender {
 ///
 /// Inputs: Context::ready, filled by the other parts; Context::control. Output: packets in a
 /// TxBurst. Calls LossRecovery (losses are reviewed first, so that retransmissions go out at once),
-/// ControlSender, DataSender and DatagramService.
+/// ControlSender, DataSender and, if there is one, EngineService.
 class Scheduler {
  public:
   /// The arguments must outlive this object.
-  Scheduler(Context& context, LossRecovery& loss, ControlSender& control, DataSender& data,
-            DatagramService& datagrams)
-      : ctx_(context), loss_(loss), control_(control), data_(data), datagrams_(datagrams) {}
+  Scheduler(Context& context, LossRecovery& loss, ControlSender& control, DataSender& data)
+      : ctx_(context), loss_(loss), control_(control), data_(data) {}
 
   /// Appends packets until the burst is full or nothing may be sent. `free_planes`: ports with
   /// room.
@@ -177,7 +175,6 @@ class Scheduler {
   LossRecovery& loss_;
   ControlSender& control_;
   DataSender& data_;
-  DatagramService& datagrams_;
   std::size_t turns_of_peers_ = 0;       // until datagrams have theirs
   PlaneMask last_free_ = ~PlaneMask{0};  // free_planes of the last call
 };

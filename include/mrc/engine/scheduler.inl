@@ -353,18 +353,19 @@ void DataSender::emit_parts(Peer& peer, QueuePairState& qp, const SentMessage& m
 }
 
 void Scheduler::poll_transmit(Time now, PlaneMask free_planes, wire::TxBurst& burst) noexcept {
-  datagrams_.settle();
+  EngineService* const service = ctx_.service.get();
+  if (service != nullptr) service->settle();
   if ((free_planes & ~last_free_) != 0) {  // a port has room again
     ctx_.ready.wake_all();
-    datagrams_.wake();
+    if (service != nullptr) service->wake();
   }
   last_free_ = free_planes;
   loss_.review(now);
   control_.send(now, free_planes, burst);
   burst.end_control();
   while (burst.room() > 0) {
-    if (datagrams_.waiting() && (turns_of_peers_ == 0 || ctx_.ready.empty())) {
-      if (datagrams_.serve(free_planes, burst) == DatagramService::Turn::burst_full) return;
+    if (ctx_.service_waits() && (turns_of_peers_ == 0 || ctx_.ready.empty())) {
+      if (service->serve(free_planes, burst) == EngineService::Turn::burst_full) return;
       turns_of_peers_ = ctx_.ready.size();
       continue;
     }
@@ -402,7 +403,7 @@ void Scheduler::poll_transmit(Time now, PlaneMask free_planes, wire::TxBurst& bu
   SendStatus status;
   do {
     status = serve_burst(now, peer, qp, free_planes, burst);
-  } while (status == SendStatus::sent && ctx_.ready.empty() && !datagrams_.waiting() &&
+  } while (status == SendStatus::sent && ctx_.ready.empty() && !ctx_.service_waits() &&
            burst.room() > 0 && (only || qp.tx.quantum_used < ctx_.options.quantum));
   if (peer.asked <= peer.answered && qp.tx.last_sent == now) peer.asked = now;
   return status;

@@ -23,25 +23,29 @@ class Teardown {
   /// all other posted requests are flushed. Does nothing in ERR.
   void fail(QueuePairState& qp, QpErrorCause cause, WcStatus status,
             std::optional<std::uint32_t> position = std::nullopt) noexcept;
-  /// Moves a datagram queue pair to ERR: everything posted is flushed. Does nothing in ERR.
-  void fail(DatagramState& qp, QpErrorCause cause) noexcept;
   /// Fails the queue pairs of completion queues that were overrun. Called at the end of each input:
   /// an overrun is detected while a queue pair is being modified.
   void fail_overrun_queues() noexcept;
   /// A request for a queue pair in ERR that is as in verbs: flushed. Errc::queue_full,
   /// Errc::too_many_sges.
   Errc flush_posted(QueuePairState& qp, const SendRequest& request) noexcept;
-  /// The same for a datagram, to a destination that exists.
-  Errc flush_posted(DatagramState& qp, const DatagramRequest& request, DestinationId to) noexcept;
   /// The same for a receive, of whatever queue pair without shared receive queue.
   Errc flush_posted(Qpn qpn, ReceiveQueue& receives, CqId cq,
                     const ReceiveRequest& request) noexcept;
+  /// Completes a request that its queue pair was not given: see Engine::complete_send().
+  template <class Queue, class Init>
+  Errc complete_send(Queue& queue, const Init& init, const Completion& c) noexcept {
+    if (!init.as_verbs) return Errc::unsupported;
+    if (queue.full()) return Errc::queue_full;
+    queue.make();
+    ctx_.complete(init.send_cq, c, true);
+    fail_overrun_queues();
+    return Errc::ok;
+  }
   /// Discards posted receives, without completions, and stores that wait for earlier packets.
   void discard_receives(QueuePairState& qp) noexcept;
   /// Disconnects a queue pair and discards everything posted, without completions.
   void detach(QueuePairState& qp) noexcept;
-  /// Discards everything posted to a datagram queue pair, without completions.
-  void clear(DatagramState& qp) noexcept;
   /// A queue pair that has heard nothing from its peer gets another: ends the connection to the
   /// present one, and keeps what is posted.
   void leave_peer(QueuePairState& qp) noexcept;

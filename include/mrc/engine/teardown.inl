@@ -72,44 +72,8 @@ void Teardown::fail_overrun_queues() noexcept {
       if (overrun(qp.init.send_cq) || overrun(qp.init.receive_cq))
         fail(qp, QpErrorCause::cq_overrun, WcStatus::wr_flush_err);
     });
-    ctx_.datagrams.for_each_qp([&](DatagramState& qp) {
-      if (qp.state == QpState::err || qp.state == QpState::reset) return;
-      if (overrun(qp.init.send_cq) || overrun(qp.init.receive_cq))
-        fail(qp, QpErrorCause::cq_overrun);
-    });
+    if (ctx_.service) ctx_.service->fail_overrun_queues();
   }
-}
-
-void Teardown::fail(DatagramState& qp, QpErrorCause cause) noexcept {
-  if (qp.state == QpState::err) return;
-  qp.state = QpState::err;
-  qp.cause = cause;
-  ++ctx_.stats.qp_errors;
-  qp.ready_hook.unlink();
-  qp.given_hook.unlink();
-  ctx_.retire(qp);
-  while (!qp.receives.empty()) {
-    Completion c;
-    c.wr_id = qp.receives.front();
-    c.qpn = qp.qpn;
-    c.status = WcStatus::wr_flush_err;
-    c.opcode = WcOpcode::recv;
-    ctx_.complete_receive(qp, qp.receives, c);
-  }
-  if (qp.init.srq) ctx_.completions.report_last_wqe(qp.qpn);
-  if (!qp.error_reported) qp.error_reported = ctx_.completions.report_error(qp.qpn);
-}
-
-void Teardown::clear(DatagramState& qp) noexcept {
-  qp.ready_hook.unlink();
-  qp.given_hook.unlink();
-  ctx_.copies.forget_requests(qp.qpn);
-  for (DatagramQueue& q = qp.queue; q.retired() != q.posted(); q.retire())
-    ctx_.release_memory(qp, q.retired());
-  while (!qp.receives.empty()) ctx_.release_receive(qp.receives);
-  if (qp.init.as_verbs) ctx_.discard_completions(qp.qpn, qp.init.send_cq, qp.init.receive_cq);
-  qp.queue.free_slots();
-  qp.receives.free_slots();
 }
 
 Errc Teardown::flush_posted(QueuePairState& qp, const SendRequest& request) noexcept {
@@ -121,20 +85,6 @@ Errc Teardown::flush_posted(QueuePairState& qp, const SendRequest& request) noex
   w.wr_id = request.wr_id;
   w.kind = static_cast<MessageKind>(request.opcode);
   w.flags.inline_data = true;  // it has no memory
-  ctx_.retire(qp);
-  fail_overrun_queues();
-  return Errc::ok;
-}
-
-Errc Teardown::flush_posted(DatagramState& qp, const DatagramRequest& request,
-                            DestinationId to) noexcept {
-  if (qp.queue.full()) return Errc::queue_full;
-  if (!request.flags.inline_data && request.sges.size() > qp.init.capacity.send_sges)
-    return Errc::too_many_sges;
-  DatagramWqe& w = qp.queue.post();
-  w.wr_id = request.wr_id;
-  w.to = to;
-  ++ctx_.datagrams.destination(to)->uses;
   ctx_.retire(qp);
   fail_overrun_queues();
   return Errc::ok;

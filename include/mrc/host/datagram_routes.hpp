@@ -10,6 +10,7 @@
 #include "mrc/api/device_config.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/core/types.hpp"
+#include "mrc/engine/datagram_service.hpp"
 #include "mrc/engine/engine.hpp"
 #include "mrc/host/connector.hpp"
 #include "mrc/host/steering.hpp"

@@ -19,6 +19,7 @@
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/system.hpp"
 #include "mrc/core/types.hpp"
+#include "mrc/engine/datagram_service.hpp"
 #include "mrc/engine/verbs_types.hpp"
 #include "mrc/host/cq_events.hpp"
 #include "mrc/host/device_control.hpp"

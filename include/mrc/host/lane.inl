@@ -19,6 +19,7 @@
 #include "mrc/core/random.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/context.hpp"
+#include "mrc/engine/datagram_service.hpp"
 #include "mrc/engine/options.hpp"
 #include "mrc/host/peers.hpp"
 #include "mrc/net/address.hpp"

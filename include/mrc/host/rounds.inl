@@ -337,8 +337,7 @@ void Rounds::report(const engine::Engine::Event& event) noexcept {
     case Kind::qp_error:
       out.kind = DeviceEvent::Kind::qp_error;
       out.qpn = event.qpn;
-      if (const auto* qp = engine_.find_qp(event.qpn)) out.cause = qp->cause;
-      if (const auto* qp = engine_.find_datagram_qp(event.qpn)) out.cause = qp->cause;
+      out.cause = event.cause;
       break;
     case Kind::srq_limit:
       out.kind = DeviceEvent::Kind::srq_limit;
