@@ -14,7 +14,7 @@
 
 namespace mrc::inline v0_1::detail {
 /// Its initialisation is what counts.
-const bool control_registered = (control_opener.store(&open_control_socket), true);
+const bool control_registered = (administration_maker.store(&make_administration), true);
 }  // namespace mrc::inline v0_1::detail
 #pragma GCC visibility pop
 #endif

@@ -97,47 +97,14 @@ QueuePair Device::create_qp(const QpOptions& options) {
   return QueuePair(core_, qp.lane, qp.qpn);
 }
 
-DatagramQueuePair Device::create_datagram_qp(const DatagramOptions& options) {
-  if (options.send_cq == nullptr)
-    throw Error(Errc::invalid_argument, "DatagramOptions::send_cq is not set");
-  const CompletionQueue* receive = options.receive_cq ? options.receive_cq : options.send_cq;
-  if (options.send_cq->core_ != core_ || receive->core_ != core_)
-    throw Error(Errc::invalid_argument, "the completion queue is closed or of another device");
-  engine::DatagramInit init;
-  init.pd = options.pd.value_or(core_->default_pd());
-  init.send_cq = options.send_cq->id_;
-  init.receive_cq = receive->id_;
-  init.capacity = options.capacity;
-  init.signal_all = options.signal_all;
-  init.as_verbs = options.as_verbs;
-  std::optional<unsigned> lane = options.lane;
-  init.srq = use(options.srq, lane, "DatagramOptions::lane");
-  const auto qp = detail::core_of(core_).create_datagram_qp(init, lane);
-  return DatagramQueuePair(core_, qp.lane, qp.qpn);
-}
-
-void Device::prepare(const AddressHandle& to, Duration patience) const {
-  // Which process it is at the peer makes no difference to the way there.
-  detail::core_of(core_).lanes()[0].prepare_datagrams(to.gid, Qpn{}, patience);
-}
-
 bool Device::progress() noexcept {
   return !core_->forked() && core_->lanes().poll();
-}
-void Device::set_faults(std::string_view schedule) {
-  detail::core_of(core_).set_faults(schedule);
 }
 void Device::set_plane_enabled(unsigned plane, bool enabled) {
   detail::core_of(core_).set_plane_enabled(plane, enabled);
 }
 PlaneState Device::plane_state(unsigned plane) const {
   return detail::core_of(core_).plane_state(plane);
-}
-std::vector<EndpointResponse> Device::request_endpoints(EndpointOperation operation,
-                                                        std::span<const EndpointRequest> requests,
-                                                        Duration timeout,
-                                                        std::optional<unsigned> dscp) {
-  return detail::core_of(core_).request_endpoints(operation, requests, timeout, dscp);
 }
 void Device::set_receiver_penalty(unsigned penalty, bool restore) {
   if (penalty > 127)

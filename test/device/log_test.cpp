@@ -23,10 +23,10 @@ class TalkativeKind final : public MemoryKind {
  public:
   TalkativeKind() : MemoryKind(std::make_shared<MemoryNetwork>(), 1) {}
   [[nodiscard]] detail::OpenedPlanes open(const Config& config, std::optional<std::uint8_t> slot,
-                                          std::uint64_t seed, const detail::Log& log) override {
+                                          const detail::Log& log) override {
     log.info("planes in memory");
     log.warn("nobody else is here");
-    return MemoryKind::open(config, slot, seed, log);
+    return MemoryKind::open(config, slot, log);
   }
 };
 

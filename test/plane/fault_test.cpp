@@ -30,10 +30,11 @@ struct FaultRig {
     RawPacket packet;
     std::vector<std::uint8_t> bytes;
   };
-  struct Sink {
+  struct Sink final : PacketSink {
+    explicit Sink(FaultRig& r) : rig(r) {}
     FaultRig& rig;
-    [[nodiscard]] bool full() const { return rig.got.size() >= rig.room; }
-    void deliver(const RawPacket& p) {
+    [[nodiscard]] bool full() const noexcept override { return rig.got.size() >= rig.room; }
+    void deliver(const RawPacket& p) noexcept override {
       Got g;
       g.packet = p;
       g.bytes.assign(p.bytes.begin(), p.bytes.end());
@@ -52,11 +53,11 @@ struct FaultRig {
     p.facts.ecn = ecn;
     p.facts.udp_length = static_cast<std::uint32_t>(size + 8);
     p.trimmable = trimmable;
-    Sink sink{*this};
+    Sink sink(*this);
     faults.receive(now, p, sink);
   }
   void release(Time now) {
-    Sink sink{*this};
+    Sink sink(*this);
     faults.release(now, sink);
   }
   void arrive_many(int n, Time now = kStart) {

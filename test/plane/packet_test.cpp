@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "mrc/net/socket.hpp"
+#include "mrc/plane/fault.hpp"
 #include "plane/packet_rig.hpp"
 #include "support/errors.hpp"
 #include "support/wait.hpp"
@@ -458,21 +459,21 @@ TEST_CASE("packet port: the kernel checks on a next hop that grows old in use") 
 TEST_CASE("packet port: faults work as on UDP ports") {
   on_veth([] {
     PacketRig rig;
-    rig.sender.set_path_fault(1, {.black_hole = true});
+    faults_of(rig.sender).set_outbound(1, {.black_hole = true});
     for (std::uint32_t i = 0; i < 9; ++i) rig.add(i, 10, static_cast<std::uint16_t>(i % kRoutes));
     CHECK(rig.send() == 9);
     rig.receive(6);
     CHECK(rig.arrived.size() == 6);
     CHECK(rig.sender.stats().tx_packets == 9);
-    rig.sender.clear_faults();
+    faults_of(rig.sender).clear();
     rig.arrived.clear();
-    rig.receiver.set_fault({.corrupt = 1});
+    faults_of(rig.receiver).set({.corrupt = 1});
     rig.add(0, 100, 0);
     CHECK(rig.send() == 1);
     CHECK(eventually([&] { return rig.bad_icrc == 1; }, [&] { rig.receive(); }));
     CHECK(rig.arrived.empty());
-    rig.receiver.clear_faults();
-    rig.sender.set_fault({.down = true});
+    faults_of(rig.receiver).clear();
+    faults_of(rig.sender).set({.down = true});
     CHECK_FALSE(rig.sender.link_up());
     rig.add(0, 100, 0);
     CHECK(rig.send() == 0);

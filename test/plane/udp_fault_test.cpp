@@ -48,9 +48,9 @@ TEST_CASE("the iCRC catches every corrupted packet") {
     Rig rig = make_rig(local);
     FaultSpec spec;
     spec.corrupt = 0.25;
-    rig.receiver.set_fault(spec);
+    faults_of(rig.receiver).set(spec);
     stream(rig, 4000);
-    const std::uint64_t corrupted = rig.receiver.fault_stats().corrupted;
+    const std::uint64_t corrupted = faults_of(rig.receiver).stats().corrupted;
     CHECK(plausible(corrupted, 4000, 0.25));
     CHECK(rig.bad_icrc == corrupted);
     CHECK(rig.arrived.size() == 4000 - corrupted);
@@ -62,8 +62,8 @@ TEST_CASE("without the iCRC corruption gets through") {
   MRC_LOOPBACK_OR_SKIP(local, true);
   UdpPortOptions options = options_for(local);
   options.icrc = false;
-  options.faults.corrupt = 1;
   Rig rig(options, options);
+  for (Port* port : {&rig.sender, &rig.receiver}) faults_of(*port).set({.corrupt = 1});
   stream(rig, 100);
   CHECK(rig.arrived.size() == 100);
   CHECK(rig.bad_icrc == 0);
@@ -74,18 +74,18 @@ TEST_CASE("a black hole swallows both directions and looks fine") {
   Rig rig = make_rig(local);
   FaultSpec spec;
   spec.black_hole = true;
-  rig.sender.set_fault(spec);
+  faults_of(rig.sender).set(spec);
   stream(rig, 64);
   CHECK(rig.arrived.empty());
   CHECK(rig.sender.stats().tx_packets == 64);
   CHECK(rig.sender.stats().tx_errors == 0);
   CHECK(rig.sender.stats().tx_calls == 0);
   CHECK(rig.sender.link_up());
-  rig.sender.clear_faults();
-  rig.receiver.set_fault(spec);
+  faults_of(rig.sender).clear();
+  faults_of(rig.receiver).set(spec);
   stream(rig, 64);
   CHECK(rig.arrived.empty());
-  CHECK(rig.receiver.fault_stats().black_holed == 64);
+  CHECK(faults_of(rig.receiver).stats().black_holed == 64);
 }
 
 TEST_CASE("a link that is down refuses to send, and says so") {
@@ -93,20 +93,20 @@ TEST_CASE("a link that is down refuses to send, and says so") {
   Rig rig = make_rig(local);
   FaultSpec spec;
   spec.down = true;
-  rig.sender.set_fault(spec);
+  faults_of(rig.sender).set(spec);
   CHECK_FALSE(rig.sender.link_up());
   for (std::uint32_t n = 0; n < 10; ++n) rig.add(n, 64, 0);
   CHECK(rig.send() == 0);
-  CHECK(rig.sender.fault_stats().link_down == 10);
+  CHECK(faults_of(rig.sender).stats().link_down == 10);
   CHECK(rig.sender.stats().tx_packets == 0);
-  rig.sender.clear_faults();
+  faults_of(rig.sender).clear();
   CHECK(rig.sender.link_up());
 
-  rig.receiver.set_fault(spec);
+  faults_of(rig.receiver).set(spec);
   stream(rig, 32);
   CHECK(rig.arrived.empty());
-  CHECK(rig.receiver.fault_stats().link_down == 32);
-  rig.receiver.clear_faults();
+  CHECK(faults_of(rig.receiver).stats().link_down == 32);
+  faults_of(rig.receiver).clear();
   stream(rig, 32);
   CHECK(rig.arrived.size() == 32);
 }
@@ -116,11 +116,11 @@ TEST_CASE("a single path can fail on either side") {
   Rig rig = make_rig(local, 4);
   FaultSpec hole;
   hole.black_hole = true;
-  rig.sender.set_path_fault(1, hole);
-  rig.receiver.set_inbound_fault(rig.sender.paths()[2].ev, hole);
+  faults_of(rig.sender).set_outbound(1, hole);
+  faults_of(rig.receiver).set_inbound(rig.sender.paths()[2].ev, hole);
   FaultSpec half;
   half.loss = 0.5;
-  rig.sender.set_path_fault(3, half);
+  faults_of(rig.sender).set_outbound(3, half);
   stream(rig, 4000);
   std::map<std::uint32_t, std::uint64_t> by_path;
   for (const Arrived& a : rig.arrived) ++by_path[value(a.facts.entropy)];
@@ -140,7 +140,7 @@ TEST_CASE(
   FaultSpec spec;
   spec.delay = 20ms;
   spec.jitter = 5ms;
-  rig.receiver.set_fault(spec);
+  faults_of(rig.receiver).set(spec);
   const Time start = Rig::now();
   stream(rig, 300);
   const Time next = rig.receiver.next_release();

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "mrc/net/socket.hpp"
+#include "mrc/plane/fault.hpp"
 #include "mrc/plane/slot.hpp"
 #include "mrc/plane/udp/udp_port.hpp"
 #include "mrc/wire/headers.hpp"

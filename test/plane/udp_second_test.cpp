@@ -91,7 +91,7 @@ TEST_CASE("UDP port: the second read of a round leaves what faults delivered in 
   mrc::test::in_new_network([] {
     mrc::test::shell("ip link set lo up");
     SecondRig rig = SecondRig::make();
-    rig.receiver.set_fault({.delay = 1ms});
+    faults_of(rig.receiver).set({.delay = 1ms});
     Time now = monotonic_now() + 1s;
     std::uint32_t number = 0;
     for (int i = 0; i < 8; ++i) {  // either socket is read first, in turns
@@ -111,7 +111,7 @@ TEST_CASE("UDP port: the second read of a round leaves what faults delivered in 
       number += 20;
       CHECK(rig.numbers.size() == number);
     }
-    CHECK(rig.receiver.fault_stats().overflow == 0);
+    CHECK(faults_of(rig.receiver).stats().overflow == 0);
     CHECK(rig.receiver.stats().rx_packets == number);
   });
 }
@@ -120,7 +120,7 @@ TEST_CASE("UDP port: reordered packets of both standard ports arrive whole, each
   mrc::test::in_new_network([] {
     mrc::test::shell("ip link set lo up");
     SecondRig rig = SecondRig::make();
-    rig.receiver.set_fault({.reorder = 0.5});
+    faults_of(rig.receiver).set({.reorder = 0.5});
     Time now = monotonic_now() + 1s;
     for (std::uint32_t n = 0; n < 400; n += 4) {
       rig.send_to(n % 8 == 0, n, 4);
@@ -129,7 +129,7 @@ TEST_CASE("UDP port: reordered packets of both standard ports arrive whole, each
     }
     for (int i = 0; i < 10; ++i, now += 1ms) rig.round(now);
     CHECK(rig.numbers.size() == 400);
-    CHECK(rig.receiver.fault_stats().reordered > 100);
+    CHECK(faults_of(rig.receiver).stats().reordered > 100);
   });
 }
 

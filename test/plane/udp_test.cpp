@@ -448,7 +448,6 @@ TEST_CASE("options out of range are named") {
   rejected([](auto& o) { o.base_port = 65500, o.slot = 200; }, "base_port is 65500");
   rejected([](auto& o) { o.receive_slots = 0; }, "receive_slots is 0");
   rejected([](auto& o) { o.dscp.control = 64; }, "DSCP");
-  rejected([](auto& o) { o.faults.loss = 2; }, "rates");
   rejected([](auto& o) { o.local = {}; }, "local address");
 }
 

@@ -17,7 +17,7 @@ BEGIN {
   except("nccl_plugin", "mrc/plane/packet/packet_kind.hpp")
   except("nccl_plugin", "mrc/plane/verbs/verbs_device.hpp")
   # A device's kind of planes knows the address that it would have.
-  except("verbs_shim", "mrc/host/plane_kinds.hpp")
+  except("verbs_shim", "mrc/host/modules.hpp")
   # mrc_ctl.h acts on all devices of the host.
   except("verbs_shim", "mrc/host/host_store.hpp")
   except("verbs_shim", "mrc/host/dumps.hpp")

@@ -286,7 +286,7 @@ class MemoryKind : public detail::PlaneKind {
       : network_(std::move(network)), host_(host), holds_(holds) {}
 
   [[nodiscard]] detail::OpenedPlanes open(const Config& config, std::optional<std::uint8_t> wanted,
-                                          std::uint64_t, const detail::Log& log) override {
+                                          const detail::Log& log) override {
     detail::OpenedPlanes planes;
     const unsigned first = wanted.value_or(1), last = wanted.value_or(255);
     const std::size_t count = config.plane_list().size();

@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "mrc/host/plane_kinds.hpp"
+#include "mrc/host/modules.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/net/interface.hpp"
 #include "verbs_shim/errors.hpp"

@@ -6,7 +6,6 @@
 #include "mrc/api/option_table.inl"
 #include "mrc/core/value_text.inl"
 #include "mrc/exchange/connection_info.inl"
-#include "mrc/exchange/resolution.inl"
 #include "mrc/exchange/tcp_exchange.inl"
 #include "mrc/net/address.inl"
 #include "mrc/version.inl"

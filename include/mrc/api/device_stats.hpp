@@ -6,12 +6,25 @@
 #include <string>
 #include <vector>
 
-#include "mrc/api/fault_spec.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/engine_stats.hpp"
 #include "mrc/engine/verbs_types.hpp"
 
 namespace mrc::inline v0_1::port {
+
+/// Number of packets that each kind of fault has hit; one packet can be hit by several.
+struct FaultStats {
+  std::uint64_t lost = 0;         ///< dropped
+  std::uint64_t duplicated = 0;   ///< delivered twice
+  std::uint64_t reordered = 0;    ///< overtaken by later packets
+  std::uint64_t corrupted = 0;    ///< one bit flipped
+  std::uint64_t marked = 0;       ///< ECN set to CE
+  std::uint64_t trimmed = 0;      ///< both kinds of trimming
+  std::uint64_t delayed = 0;      ///< held back by delay or jitter
+  std::uint64_t black_holed = 0;  ///< in and out
+  std::uint64_t link_down = 0;    ///< received while down, or refused for sending
+  std::uint64_t overflow = 0;     ///< dropped because too many packets were held back already
+};
 
 /// Counters of one port. System calls are counted too: packets per call is the batch size.
 struct PortStats {

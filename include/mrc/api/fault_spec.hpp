@@ -40,18 +40,4 @@ struct FaultSpec {
 /// Throws Error if a value of the spec is out of range.
 void check(const FaultSpec& spec);
 
-/// Number of packets that each kind of fault has hit; one packet can be hit by several.
-struct FaultStats {
-  std::uint64_t lost = 0;         ///< dropped
-  std::uint64_t duplicated = 0;   ///< delivered twice
-  std::uint64_t reordered = 0;    ///< overtaken by later packets
-  std::uint64_t corrupted = 0;    ///< one bit flipped
-  std::uint64_t marked = 0;       ///< ECN set to CE
-  std::uint64_t trimmed = 0;      ///< both kinds of trimming
-  std::uint64_t delayed = 0;      ///< held back by delay or jitter
-  std::uint64_t black_holed = 0;  ///< in and out
-  std::uint64_t link_down = 0;    ///< received while down, or refused for sending
-  std::uint64_t overflow = 0;     ///< dropped because too many packets were held back already
-};
-
 }  // namespace mrc::inline v0_1::port

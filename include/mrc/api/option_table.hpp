@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <initializer_list>
 #include <span>
 #include <string>
@@ -124,5 +125,10 @@ void naming_variables(const Config& config, std::initializer_list<std::string_vi
 }
 
 }  // namespace detail
+
+/// What is wrong with the text of option faults, or nothing: the module's check, null without it
+/// (host/modules.inl).
+using MistakeIn = std::string (*)(std::string_view text);
+extern std::atomic<MistakeIn> mistake_in_faults;
 
 }  // namespace mrc::inline v0_1

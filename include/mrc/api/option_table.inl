@@ -22,7 +22,6 @@
 #include <vector>
 
 #include "mrc/api/device_config.hpp"
-#include "mrc/api/fault_schedule.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
@@ -383,6 +382,11 @@ inline constexpr std::string_view kExpert = "For experts";
 }
 
 /// What is wrong with a path. Whether the file can be opened is found out by the device.
+/// Nothing is known of it without the module: the device that is to inject them says so.
+[[nodiscard]] std::string mistake_in_schedule(std::string_view text) {
+  const auto check = mistake_in_faults.load();
+  return check == nullptr ? std::string() : check(text);
+}
 [[nodiscard]] std::string mistake_in_path(std::string_view text) {
   if (text.empty() || text.front() == '/') return {};
   return "must be an absolute path, such as /tmp/mrc_keys";
@@ -581,8 +585,7 @@ inline constexpr auto kOptionRows = std::to_array<OptionRow>({
      "Processors on which the helper threads run: that of lane 0 on the first, and so on; from the "
      "start again if there are more lanes. Empty: wherever the thread that opens the device may."},
 
-    {"faults",
-     TextOption{&Config::faults, &port::FaultSchedule::mistake_in, "a schedule of faults"}, "",
+    {"faults", TextOption{&Config::faults, &mistake_in_schedule, "a schedule of faults"}, "",
      kDiagnosis,
      "Faults to inject, such as `loss=0.001` or `plane=1,down@2s-4s`; several are separated by "
      "`;`."},

@@ -6,3 +6,4 @@
 #include "mrc/fabric/fabric_reader.inl"
 #include "mrc/fabric/routes.inl"
 #include "mrc/json/json.inl"
+#include "mrc/path/usid.inl"

@@ -12,8 +12,8 @@
 #include "mrc/core/types.hpp"
 #include "mrc/engine/engine.hpp"
 #include "mrc/exchange/resolution.hpp"
+#include "mrc/host/modules.hpp"
 #include "mrc/host/peers.hpp"
-#include "mrc/host/steering.hpp"
 #include "mrc/plane/plane_kind.hpp"
 #include "mrc/plane/slot.hpp"
 

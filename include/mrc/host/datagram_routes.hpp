@@ -13,7 +13,8 @@
 #include "mrc/engine/datagram_service.hpp"
 #include "mrc/engine/engine.hpp"
 #include "mrc/host/connector.hpp"
-#include "mrc/host/steering.hpp"
+#include "mrc/host/modules.hpp"
+#include "mrc/host/peers.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/plane/plane_kind.hpp"
 

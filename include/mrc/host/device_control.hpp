@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <atomic>
+#include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -15,6 +18,7 @@
 #include "mrc/api/device_stats.hpp"
 #include "mrc/control/line_server.hpp"
 #include "mrc/core/types.hpp"
+#include "mrc/host/administration.hpp"
 #include "mrc/host/cq_events.hpp"
 #include "mrc/host/dumps.hpp"
 #include "mrc/host/host_store.hpp"
@@ -24,44 +28,62 @@ namespace mrc::inline v0_1::detail {
 
 class DeviceCore;
 
-/// Serves the clients of a device's control socket as long as it exists.
-class ControlService {
+/// The newest events of a device, numbered from 1 on. Those of paths, which may come in floods, do
+/// not displace others: each of the two sorts has `most`. One thread at a time.
+class RecentEvents {
  public:
-  virtual ~ControlService() = default;
-  /// Of the socket; empty if there is none.
-  [[nodiscard]] virtual std::string path() const = 0;
-  /// What is to hold in all devices of the host.
-  [[nodiscard]] virtual std::shared_ptr<HostRules> host_rules() noexcept = 0;
-  /// In a forked child: whether nothing was being changed, so that it can be destroyed.
-  [[nodiscard]] virtual bool at_rest() noexcept = 0;
+  explicit RecentEvents(std::size_t most) : most_(most) {}
+
+  /// Keeps an event with field `event`, and returns it with its number.
+  const nlohmann::json& add(nlohmann::json event) {
+    event["number"] = next_++;
+    auto& kept = kept_[event["event"].get_ref<const std::string&>().starts_with("path_") ? 1 : 0];
+    if (kept.size() == most_) kept.pop_front();
+    return kept.emplace_back(std::move(event));
+  }
+  /// Those that are kept with greater numbers, in order.
+  [[nodiscard]] nlohmann::json since(std::uint64_t number) const {
+    const auto number_of = [](const nlohmann::json& event) {
+      return event["number"].get<std::uint64_t>();
+    };
+    std::vector<const nlohmann::json*> found;
+    for (const auto& kept : kept_)
+      for (const nlohmann::json& event : kept)
+        if (number_of(event) > number) found.push_back(&event);
+    std::sort(found.begin(), found.end(),
+              [&](const auto* a, const auto* b) { return number_of(*a) < number_of(*b); });
+    nlohmann::json events = nlohmann::json::array();
+    for (const nlohmann::json* event : found) events.push_back(*event);
+    return events;
+  }
+  /// The number of the newest one; 0: there has been none.
+  [[nodiscard]] std::uint64_t newest() const noexcept { return next_ - 1; }
+
+ private:
+  const std::size_t most_;
+  std::uint64_t next_ = 1;
+  std::array<std::deque<nlohmann::json>, 2> kept_;  ///< those of paths are the second
 };
-
-/// Opens the control socket that option control asks for, and leaves the dumps that option dump
-/// asks for. `core` must outlive it. Throws mrc::Error.
-[[nodiscard]] std::unique_ptr<ControlService> open_control_socket(DeviceCore& core);
-
-/// open_control_socket() if the program has control sockets (host/plane_kinds.inl), else null.
-using OpenControl = std::unique_ptr<ControlService> (*)(DeviceCore&);
-extern std::atomic<OpenControl> control_opener;
 
 /// A device as others see and steer it (docs/control.md): answers the requests that come through
 /// its control socket, keeps the newest events, and says which queue pairs make no progress.
 ///
 /// A thread of its own serves the clients. It takes the locks of lanes for moments, as an
 /// application thread does, so that clients cost the data path nothing.
-class DeviceControl final : public ControlService, public control::LineHandler, public DumpSource {
+class DeviceControl final : public control::LineHandler, public DumpSource {
  public:
   /// Opens the socket that option control asks for, and leaves the dumps that option dump asks for.
   /// Where a file system is full it warns, and does without the socket. Throws mrc::Error. `core`
-  /// must outlive it.
-  explicit DeviceControl(DeviceCore& core);
+  /// and `administration` must outlive it.
+  DeviceControl(DeviceCore& core, DeviceAdministration& administration);
   ~DeviceControl() override;
 
-  [[nodiscard]] std::string path() const override {
-    return server_ ? server_->path() : std::string();
-  }
-  [[nodiscard]] std::shared_ptr<HostRules> host_rules() noexcept override { return store_; }
-  [[nodiscard]] bool at_rest() noexcept override {
+  /// Of the socket; empty if there is none.
+  [[nodiscard]] std::string path() const { return server_ ? server_->path() : std::string(); }
+  /// What is to hold in all devices of the host.
+  [[nodiscard]] std::shared_ptr<HostRules> host_rules() noexcept { return store_; }
+  /// In a forked child: whether nothing was being changed, so that it can be destroyed.
+  [[nodiscard]] bool at_rest() noexcept {
     return (!server_ || server_->at_rest()) && store_->at_rest();
   }
 
@@ -97,6 +119,7 @@ class DeviceControl final : public ControlService, public control::LineHandler, 
   };
 
   DeviceCore& core_;
+  DeviceAdministration& administration_;
   const std::shared_ptr<HostStore> store_;
   std::uint64_t told_ = store_->rules().rules->serial;  ///< of the rules that the log knows of
   const std::string network_ = host_key();

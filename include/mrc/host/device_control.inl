@@ -28,6 +28,9 @@
 #include "mrc/core/value_text.hpp"
 #include "mrc/host/device_core.hpp"
 #include "mrc/host/dumps.hpp"
+#include "mrc/host/lane.hpp"
+#include "mrc/host/modules.hpp"
+#include "mrc/host/peers.hpp"
 #include "mrc/version.hpp"
 
 namespace mrc::inline v0_1::detail {
@@ -47,6 +50,94 @@ inline constexpr std::size_t kPart = 32;
   return {{"ok", false}, {"error", {{"code", code}, {"text", text}}}};
 }
 
+/// What became of the EV probes on a path.
+struct PathProbe {
+  PathReport path;              ///< as it was before
+  path::PathIndex index{};      ///< among the peer's paths
+  std::uint16_t number = 0;     ///< of its newest probe
+  unsigned sent = 0;            ///< probes; 0: the path may not carry any now
+  std::optional<Duration> rtt;  ///< round trip of the one that was answered
+};
+
+/// Probes of the paths to a peer.
+struct PathProbes {
+  /// Probes that are sent at once, most: some microseconds of the lane's time.
+  static constexpr std::size_t kAtOnce = 16;
+
+  PeerId peer{};
+  std::vector<PathProbe> paths{};
+  std::vector<std::uint16_t> firsts{};  ///< number of the first probe of each path
+  std::size_t next = 0;                 ///< the path that is looked at next
+  Time begin{};                         ///< when the first of the present series was due
+
+  /// How many of the series may be sent by now: one after the other, so that each is timed alone.
+  [[nodiscard]] std::size_t due(Time now) const noexcept {
+    const auto looks = static_cast<std::size_t>((now - begin) / Lane::kLook);
+    return std::min({paths.size(), next + kAtOnce, looks + 1});
+  }
+  [[nodiscard]] bool waits() const noexcept {
+    return next < paths.size() ||
+           std::any_of(paths.begin(), paths.end(),
+                       [](const PathProbe& probe) { return probe.sent > 0 && !probe.rtt; });
+  }
+  /// Takes answers, and sends some of those that are due. Under the lane's lock.
+  void work(Lane& lane) noexcept;
+};
+
+void PathProbes::work(Lane& lane) noexcept {
+  engine::Engine& engine = lane.engine();
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    PathProbe& probe = paths[i];
+    if (probe.sent == 0 || probe.rtt) continue;
+    probe.rtt = engine.probe_rtt(peer, probe.number);
+    if (!probe.rtt) probe.rtt = engine.probe_rtt(peer, firsts[i]);
+  }
+  engine::Peer* to = engine.find_peer(peer);
+  for (const std::size_t end = due(monotonic_now()); next < end;) {
+    const std::size_t at = next++;
+    PathProbe& probe = paths[at];
+    const path::PathIndex index = probe.index;
+    // Meanwhile another peer may have the number, or a profile other paths.
+    if (probe.rtt || to == nullptr || index >= to->paths.size() ||
+        to->paths[index].ev != probe.path.ev || to->paths.health(index) == path::Health::denied ||
+        !lane.planes().up(probe.path.plane))
+      continue;
+    probe.number = engine.probe_path(*to, index);
+    if (++probe.sent == 1) firsts[at] = probe.number;
+  }
+}
+
+/// Sends an EV probe on each of up to `most` paths to a peer, from the one with index `first` on,
+/// and a second one where the first has no answer in half of the time. Ends when all are answered
+/// or the time is over; holds the lock for moments only. Denied paths, and those in planes that are
+/// down, are left alone.
+[[nodiscard]] std::vector<PathProbe> probe_paths(Lane& lane, PeerId peer, std::size_t first,
+                                                 std::size_t most, std::optional<Plane> plane,
+                                                 Duration timeout) {
+  PathProbes probes;
+  probes.peer = peer;
+  std::vector<PathReport> reports = lane.paths(peer, first, most);
+  for (std::size_t i = 0; i < reports.size(); ++i)
+    if (!plane || reports[i].plane == *plane)
+      probes.paths.push_back(
+          {std::move(reports[i]), static_cast<path::PathIndex>(first + i), 0, 0, {}});
+  probes.firsts.resize(probes.paths.size());
+  const Time begin = monotonic_now();
+  probes.begin = begin;
+  bool again = false;
+  lane.round_until(begin + timeout, [&](Time now) {
+    if (!again && probes.next == probes.paths.size() && now - begin >= timeout / 2) {
+      again = true;
+      probes.next = 0;
+      probes.begin = now;
+    }
+    probes.work(lane);
+    (void)lane.rounds().send(now);
+    return probes.waits();
+  });
+  return std::move(probes.paths);
+}
+
 }  // namespace control_text
 
 /// The requests, each a function from the fields of a request to those of its answer.
@@ -60,6 +151,7 @@ struct DeviceControl::Requests {
   bool& follows;
 
   [[nodiscard]] DeviceCore& core() const { return control.core_; }
+  [[nodiscard]] DeviceAdministration& admin() const { return control.administration_; }
 
   [[noreturn]] static void bad(const std::string& text) {
     throw Error(Errc::invalid_argument, text);
@@ -199,8 +291,8 @@ struct DeviceControl::Requests {
                                        std::to_string(value(peer)) +
                                        "; request peers lists those that it has");
     Json out = Json::array();
-    for (const PathProbe& probe :
-         of.probe_paths(peer, from, most, plane, std::chrono::milliseconds(timeout))) {
+    for (const control_text::PathProbe& probe : control_text::probe_paths(
+             of, peer, from, most, plane, std::chrono::milliseconds(timeout))) {
       Json path{{"ev", value(probe.path.ev)}, {"plane", probe.path.plane},
                 {"state", probe.path.state},  {"active", probe.path.active},
                 {"sent", probe.sent},         {"rtt_ns", nullptr}};
@@ -267,10 +359,14 @@ struct DeviceControl::Requests {
   [[nodiscard]] Json denied() const {
     constexpr std::size_t kPeers = 8;  // at a time: some microseconds
     DeniedCount count;
+    const auto count_some = [&count](Lane& lane, std::size_t at) {
+      return lane.with_peers(
+          [&](Peers& peers, Time) { return peers.count_denied(at, kPeers, count); });
+    };
     for (const auto& lane : core().lanes())
-      for (std::size_t at = 0; lane->count_denied(at, kPeers, count) == kPeers;) at += kPeers;
+      for (std::size_t at = 0; count_some(*lane, at) == kPeers;) at += kPeers;
     return {{"planes_down", to_json(SteeringRules{core().planes_down(), {}})["planes_down"]},
-            {"denied", list_of(core().denied())},
+            {"denied", list_of(admin().denied())},
             {"host", to_json(control.store_->rules().rules->steering)},
             {"paths", count.paths},
             {"peers_cut_off", count.peers_cut_off}};
@@ -282,22 +378,22 @@ struct DeviceControl::Requests {
     return paths;
   }
   [[nodiscard]] Json deny() const {
-    SteeringRules rules{0, core().denied()};
+    SteeringRules rules{0, admin().denied()};
     const std::vector<DeniedPaths> paths = named_paths();
     add_denied(rules, paths);
     check_size(rules);
-    core().set_denied(std::move(rules.denied));
+    admin().set_denied(std::move(rules.denied));
     core().log().warn(std::to_string(paths.size()) +
                       " rules deny paths, set through the control socket");
     return denied();
   }
   [[nodiscard]] Json allow() const {
-    SteeringRules rules{0, core().denied()};
+    SteeringRules rules{0, admin().denied()};
     if (yes_or_no("all", false))
       rules.denied.clear();
     else
       remove_denied(rules, named_paths());
-    core().set_denied(std::move(rules.denied));
+    admin().set_denied(std::move(rules.denied));
     core().log().warn("paths were allowed through the control socket");
     return denied();
   }
@@ -312,13 +408,13 @@ struct DeviceControl::Requests {
     check_size(rules);
     std::uint64_t unknown = 0;
     if (proposed)
-      unknown = core().profiles().check(*state.profiles,
-                                        !yes_or_no("all", false) && !core().own_evs().empty());
+      unknown = admin().profiles().check(*state.profiles,
+                                         !yes_or_no("all", false) && !admin().own_evs().empty());
     const unsigned last = core().plane_count() - 1;
     SteeringRules meaningless;
     meaningless.planes_down = rules.planes_down >> last >> 1 << last << 1;
     for (const DeniedPaths& one : rules.denied)
-      if (one.plane > last || !core().can_deny(one)) meaningless.denied.push_back(one);
+      if (one.plane > last || !admin().can_deny(one)) meaningless.denied.push_back(one);
     unknown +=
         static_cast<unsigned>(std::popcount(meaningless.planes_down)) + meaningless.denied.size();
     Json answer{{"unknown", unknown}, {"unknown_rules", to_json(meaningless)}};
@@ -331,7 +427,7 @@ struct DeviceControl::Requests {
     control.follow_store();
     Json answer = denied();
     answer["serial"] = control.store_->rules().rules->serial;
-    if (Json failed = core().profiles().not_followed(); !failed.empty())
+    if (Json failed = admin().profiles().not_followed(); !failed.empty())
       answer["failed"] = std::move(failed);
     return answer;
   }
@@ -361,8 +457,8 @@ struct DeviceControl::Requests {
         }
     };
     const auto copy = [](const ProfileRegistry& registry) { return registry; };
-    add("program", core().profiles().with(copy));
-    add("host", core().profiles().with_host(copy));
+    add("program", admin().profiles().with(copy));
+    add("host", admin().profiles().with_host(copy));
     const std::size_t from = std::min<std::size_t>(first(), all.size());
     const std::size_t end = std::min<std::size_t>(from + count(), all.size());
     Json part = Json::array();
@@ -374,9 +470,9 @@ struct DeviceControl::Requests {
   [[nodiscard]] Json profile_states() const {
     const std::uint64_t id = number("profile", UINT64_MAX);
     std::string states;
-    if (core().profiles().with([id](const ProfileRegistry& own) { return own.has_evs(id); }))
+    if (admin().profiles().with([id](const ProfileRegistry& own) { return own.has_evs(id); }))
       return {{"states", states}};  // queue pairs here use that of the program
-    for (const EvEntry& entry : core().ev_profile(id, true).entries)
+    for (const EvEntry& entry : admin().ev_profile(id, true).entries)
       states += entry.state == EvState::denied              ? '4'
                 : entry.good == 0 && entry.assumed_bad == 0 ? '-'
                 : entry.state == EvState::good              ? '1'
@@ -397,7 +493,7 @@ struct DeviceControl::Requests {
     if (core().config().faults.empty())
       throw Error(Errc::access_denied,
                   "faults can be changed only in devices that were opened with option faults");
-    core().set_faults(text("schedule"));
+    fault_setter.load()(core(), text("schedule"), {});
     return Json::object();
   }
 
@@ -521,12 +617,9 @@ inline constexpr std::size_t kKeptEvents = 1024;
 
 }  // namespace control_text
 
-std::unique_ptr<ControlService> open_control_socket(DeviceCore& core) {
-  return std::make_unique<DeviceControl>(core);
-}
-
-DeviceControl::DeviceControl(DeviceCore& core)
+DeviceControl::DeviceControl(DeviceCore& core, DeviceAdministration& administration)
     : core_(core),
+      administration_(administration),
       store_(std::make_shared<HostStore>(store_folder(core.config().control), core.log())),
       opened_(control_text::seconds_now()),
       dump_file_(file_name_of(core.config().dump)),
@@ -534,7 +627,7 @@ DeviceControl::DeviceControl(DeviceCore& core)
       ev_events_(std::make_shared<EvEventQueue>(control_text::kKeptEvents)),
       recent_(control_text::kKeptEvents) {
   if (!dump_file_.empty()) check_dump_file(dump_file_);
-  core_.ev_events().add(ev_events_);
+  administration_.ev_events().add(ev_events_);
   core_.events().copy_to(&events_);
   try {
     if (core.config().control != "off") open_socket(core.config().control);
@@ -694,7 +787,7 @@ std::string DeviceControl::dump(std::string_view why) {
 
 /// The host's rules were read: answers when they are in force here.
 void DeviceControl::follow_store() {
-  for (const auto& lane : core_.lanes()) lane->follow(store_);
+  administration_.follow(store_);
   const std::uint64_t serial = store_->rules().rules->serial;
   if (std::exchange(told_, serial) != serial)
     core_.log().warn("the rules for all devices of this host have changed");

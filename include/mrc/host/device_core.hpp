@@ -14,17 +14,14 @@
 
 #include "mrc/api/device_config.hpp"
 #include "mrc/api/device_stats.hpp"
-#include "mrc/api/endpoint_types.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/system.hpp"
 #include "mrc/core/types.hpp"
-#include "mrc/engine/datagram_service.hpp"
 #include "mrc/engine/verbs_types.hpp"
 #include "mrc/host/cq_events.hpp"
-#include "mrc/host/device_control.hpp"
 #include "mrc/host/lane.hpp"
-#include "mrc/host/profiles.hpp"
+#include "mrc/host/modules.hpp"
 #include "mrc/plane/plane_kind.hpp"
 
 namespace mrc::inline v0_1::detail {
@@ -182,22 +179,23 @@ class MRC_LOCAL DeviceCore {
   [[nodiscard]] Qp create_qp(engine::QpInit init, const std::optional<QpAttributes>& attributes,
                              std::optional<unsigned> lane, const QpProfiles& profiles);
 
-  /// The same for datagrams.
-  [[nodiscard]] Qp create_datagram_qp(const engine::DatagramInit& init,
-                                      std::optional<unsigned> lane);
+  /// What an error says was attempted.
+  static constexpr std::string_view kCreatingQp = "creating a queue pair";
+  /// A queue pair of whatever kind that make(Lane&) makes, in the lane that the option with that
+  /// name asks for, or the one with the fewest; `init` has its capacity and completion queues.
+  template <class Init, class F>
+  [[nodiscard]] Qp create_in_lane(std::optional<unsigned> wanted, const char* option,
+                                  const Init& init, F&& make) {
+    engine::check(kCreatingQp, engine::out_of_range(init.capacity));
+    const std::lock_guard placing(placing_);
+    Lane& lane = place(wanted, option);
+    const Result<Qpn> qpn = make(lane);
+    serve(lane, qpn, init.send_cq, init.receive_cq);
+    return {&lane, qpn.value()};
+  }
 
-  // --- Profiles; all but the getters throw mrc::Error
-  void change_format_profile(ProfileId id, const FormatProfileChange& change);
-  void change_ev_profile(ProfileId id, const EvProfileChange& change);
-  void change_cc_profile(ProfileId id, const CcProfileChange& change);
-  /// The program's own, or the host's.
-  [[nodiscard]] EvProfileInfo ev_profile(ProfileId id, bool of_host = false);
-  /// Of lane 0.
-  [[nodiscard]] std::vector<ProfileEv> own_evs() const;
-  /// As Device::own_evs().
-  [[nodiscard]] std::vector<EvEntry> own_ev_entries() const;
-  [[nodiscard]] Profiles& profiles() noexcept { return profiles_; }
-  [[nodiscard]] EvEvents& ev_events() noexcept { return ev_events_; }
+  /// Null: there is none.
+  [[nodiscard]] Administration* administration() noexcept { return administration_.get(); }
 
   [[nodiscard]] EventQueue<DeviceEvent>& events() noexcept { return events_; }
   [[nodiscard]] port::IpAddress gid() const noexcept {
@@ -205,7 +203,9 @@ class MRC_LOCAL DeviceCore {
     return lane.planes().ports[lane.gid_plane()]->address().ip;
   }
   /// Its names of hosts and switches: any thread.
-  [[nodiscard]] const PlaneKind& kind() const noexcept { return *kind_; }
+  [[nodiscard]] PlaneKind& kind() const noexcept { return *kind_; }
+  /// Names this device to its peers.
+  [[nodiscard]] std::uint64_t guid() const noexcept { return guid_; }
   [[nodiscard]] unsigned plane_count() const noexcept { return lanes_[0].planes().count(); }
   [[nodiscard]] std::vector<std::string> plane_names() const;
   /// With what is known of each peer, or without.
@@ -216,32 +216,16 @@ class MRC_LOCAL DeviceCore {
   void set_plane_enabled(unsigned plane, bool enabled);
   /// The planes that are out of use in this device alone.
   [[nodiscard]] PlaneMask planes_down();
-  /// The paths that are denied in this device, by others than its profiles. Throws mrc::Error if
-  /// the planes have nothing that these could mean; then nothing changes.
-  void set_denied(std::vector<DeniedPaths> denied);
-  [[nodiscard]] std::vector<DeniedPaths> denied();
-  /// Whether set_denied() would take it; false where the planes know nothing of switches. Throws
-  /// mrc::Error if there is no such part.
-  [[nodiscard]] bool can_deny(const DeniedPaths& denied) const;
   [[nodiscard]] PlaneState plane_state(unsigned plane) const;
 
-  /// See Device::request_endpoints(). Throws mrc::Error.
-  [[nodiscard]] std::vector<EndpointResponse> request_endpoints(
-      EndpointOperation operation, std::span<const EndpointRequest> requests, Duration timeout,
-      std::optional<unsigned> dscp);
-
-  /// `source` is the setting that the text comes from, put in front of error texts; empty for an
-  /// argument of the caller's.
-  void set_faults(std::string_view text, const std::string& source = {});
+  /// Throws mrc::Error if there is no such plane.
+  void check_plane(unsigned plane) const;
 
  private:
   [[nodiscard]] bool at_rest() noexcept;
   [[nodiscard]] Lane& place(std::optional<unsigned> wanted, const char* option);
   void serve(Lane& lane, const Result<Qpn>& made, CqId send_cq, CqId receive_cq);
-  void open_profiles();
-  void open_control();
-  void check_plane(unsigned plane) const;
-  void check_ev(path::EvMode mode, const ExpandedEv& ev) const;
+  void inject_faults();
 
   const Config config_;  ///< in force: the user's, completed by the kind of planes
   const std::unique_ptr<PlaneKind> kind_;
@@ -249,19 +233,15 @@ class MRC_LOCAL DeviceCore {
   const std::uint64_t guid_;  ///< names this device to its peers
   CqEvents cq_events_;
   EventQueue<DeviceEvent> events_;
-  Profiles profiles_;
-  EvEvents ev_events_;
+  const std::unique_ptr<Administration> administration_;
   std::atomic<PlaneMask> singly_logged_{0};
-  std::mutex changing_profiles_;     ///< held until a change has reached all lanes
-  std::mutex objects_;               ///< held while objects of all lanes come, go or change
-  std::vector<DeniedPaths> denied_;  ///< set_denied()
-  PlaneMask planes_down_ = 0;        ///< set_plane_enabled()
-  std::mutex placing_;               ///< held while what belongs to a lane gets one
+  std::mutex objects_;         ///< held while objects of all lanes come, go or change
+  PlaneMask planes_down_ = 0;  ///< set_plane_enabled()
+  std::mutex placing_;         ///< held while what belongs to a lane gets one
   std::atomic<std::uint32_t> pds_{0}, mrs_{0}, cqs_{0}, srqs_{0};
   const ForkMark fork_;  // beside what a poll reads
   Lanes lanes_;
   const PdId default_pd_;
-  std::unique_ptr<ControlService> control_;  ///< null: neither socket nor dumps
 };
 
 /// Whether a handle can be used: Errc::not_found if it is empty, Errc::forked in a forked child.

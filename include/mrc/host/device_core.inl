@@ -26,15 +26,11 @@
 #include "mrc/core/mapped_memory.hpp"
 #include "mrc/core/random.hpp"
 #include "mrc/engine/options.hpp"
-#include "mrc/host/host_store.hpp"
+#include "mrc/host/modules.hpp"
 #include "mrc/host/peers.hpp"
-#include "mrc/host/plane_kinds.hpp"
 #include "mrc/net/address.hpp"
 
 namespace mrc::inline v0_1::detail {
-
-/// What an error says was attempted.
-inline constexpr std::string_view kCreatingQp = "creating a queue pair";
 
 /// Throws mrc::Error if there is none.
 [[nodiscard]] PlaneKind& checked(PlaneKind* kind) {
@@ -74,6 +70,12 @@ void check_registrable(const void* address, std::size_t length, Access access) {
               "registering " + std::to_string(length) + " bytes of memory: " + why);
 }
 
+/// Null: the program has none.
+[[nodiscard]] std::unique_ptr<Administration> make_administration_of(DeviceCore& core) {
+  const auto make = administration_maker.load();
+  return make == nullptr ? nullptr : make(core);
+}
+
 /// Events that wait to be taken, most.
 inline constexpr std::size_t kEvents = 4096;
 
@@ -87,49 +89,29 @@ DeviceCore::DeviceCore(const Config& config, std::unique_ptr<PlaneKind> kind)
       guid_(random_seed()),
       cq_events_(config_.max_cqs),
       events_(kEvents),
-      lanes_({config_, log_, guid_, *kind_, cq_events_, events_, profiles_, ev_events_,
+      administration_(make_administration_of(*this)),
+      lanes_({config_, log_, guid_, *kind_, cq_events_, events_, administration_.get(),
               singly_logged_}),
       default_pd_(alloc_pd()) {
   pds_ = 0;  // the application did not ask for the default one
-  open_profiles();
-  if (!config_.faults.empty())
-    set_faults(config_.faults, setting_name("faults", config_) + ": value '" + config_.faults +
-                                   "' is not allowed; ");
+  if (!config_.faults.empty()) inject_faults();
   lanes_.start();
-  open_control();
+  if (administration_)
+    administration_->open();
+  else if (!config_.dump.empty())
+    lack(setting_name("dump", config_), "control sockets", "control");
+  else if (config_.control != "off" && config_.control != "auto")
+    lack(setting_name("control", config_), "control sockets", "control");
+}
+
+void DeviceCore::inject_faults() {
+  const std::string setting = setting_name("faults", config_);
+  const auto set = fault_setter.load();
+  if (set == nullptr) lack(setting, "faults", "faults");
+  set(*this, config_.faults, setting + ": value '" + config_.faults + "' is not allowed; ");
 }
 
 DeviceCore::~DeviceCore() = default;
-
-/// Nobody is to lose a device for want of a control socket, or the last files that can be opened to
-/// it, unless its folder was named, or dumps are wanted.
-void DeviceCore::open_control() {
-  if (config_.control == "off" && config_.dump.empty()) return;
-  const bool wanted = config_.control != "auto" || !config_.dump.empty();
-  const auto open = control_opener.load();
-  if (open == nullptr && !wanted) return;
-  if (open == nullptr)
-    throw Error(Errc::unsupported,
-                setting_name(config_.dump.empty() ? "control" : "dump", config_) +
-                    ": this program was built without control sockets; include <mrc/control.hpp> "
-                    "where it defines MRC_IMPLEMENTATION, or link the compiled library "
-                    "(OpenMRC::static or OpenMRC::shared)");
-  constexpr std::size_t kLeft = 64;
-  if (!wanted && open_files() + kLeft > allowed_files()) {
-    log_.info("no control socket: fewer than 64 further files can be opened (`ulimit -n`)");
-    return;
-  }
-  try {
-    control_ = open(*this);
-    // Nobody would look whether the host's rules have changed.
-    if (control_->path().empty() && config_.dump.empty()) return control_.reset();
-    for (const auto& lane : lanes_) lane->follow(control_->host_rules());
-    if (!control_->path().empty()) log_.info("control socket " + control_->path());
-  } catch (const std::exception& error) {
-    if (wanted) throw;
-    log_.info(std::string("no control socket: ") + error.what());
-  }
-}
 
 void DeviceCore::release(DeviceCore* core) noexcept {
   if (core->forked() && !core->at_rest()) {
@@ -144,10 +126,8 @@ void DeviceCore::release(DeviceCore* core) noexcept {
 bool DeviceCore::at_rest() noexcept {
   const std::unique_lock objects(objects_, std::try_to_lock);
   const std::unique_lock placing(placing_, std::try_to_lock);
-  const std::unique_lock changing(changing_profiles_, std::try_to_lock);
-  bool rest = (control_ == nullptr || control_->at_rest()) && objects.owns_lock() &&
-              placing.owns_lock() && changing.owns_lock() && profiles_.at_rest() &&
-              ev_events_.at_rest();
+  bool rest = (administration_ == nullptr || administration_->at_rest()) && objects.owns_lock() &&
+              placing.owns_lock();
   for (const auto& lane : lanes_) {
     const std::unique_lock lock(lane->mutex(), std::try_to_lock);
     rest = rest && lock.owns_lock();
@@ -325,27 +305,16 @@ Errc DeviceCore::close_srq(Lane& lane, SrqId srq) noexcept {
 DeviceCore::Qp DeviceCore::create_qp(engine::QpInit init,
                                      const std::optional<QpAttributes>& attributes,
                                      std::optional<unsigned> wanted, const QpProfiles& profiles) {
-  engine::check(kCreatingQp, engine::out_of_range(init.capacity));
-  const std::lock_guard placing(placing_);
-  Lane& lane = place(wanted, "QpOptions::lane");
-  init.attributes = attributes.value_or(lane.default_attributes());
-  if (config_.strict) init.attributes = strict_attributes(init.attributes);
-  engine::check(kCreatingQp, engine::out_of_range(init.attributes));
-  const Result<Qpn> qpn =
-      lane.with_engine([&](engine::Engine& engine, Time) { return engine.create_qp(init); });
-  serve(lane, qpn, init.send_cq, init.receive_cq);
-  if (profiles != QpProfiles{}) lane.set_profiles(qpn.value(), profiles);
-  return {&lane, qpn.value()};
-}
-
-DeviceCore::Qp DeviceCore::create_datagram_qp(const engine::DatagramInit& init,
-                                              std::optional<unsigned> wanted) {
-  engine::check(kCreatingQp, engine::out_of_range(init.capacity));
-  const std::lock_guard placing(placing_);
-  Lane& lane = place(wanted, "DatagramOptions::lane");
-  const Result<Qpn> qpn = lane.create_datagram_qp(init);
-  serve(lane, qpn, init.send_cq, init.receive_cq);
-  return {&lane, qpn.value()};
+  lanes_[0].check_profiles(profiles, std::string(kCreatingQp));
+  return create_in_lane(wanted, "QpOptions::lane", init, [&](Lane& lane) {
+    init.attributes = attributes.value_or(lane.default_attributes());
+    if (config_.strict) init.attributes = strict_attributes(init.attributes);
+    engine::check(kCreatingQp, engine::out_of_range(init.attributes));
+    const Result<Qpn> qpn =
+        lane.with_engine([&](engine::Engine& engine, Time) { return engine.create_qp(init); });
+    if (qpn && profiles != QpProfiles{}) lane.set_profiles(qpn.value(), profiles);
+    return qpn;
+  });
 }
 
 /// A queue pair was made in a lane, which serves its completion queues from now on. Throws
@@ -376,8 +345,7 @@ void DeviceCore::set_plane_enabled(unsigned plane, bool enabled) {
   const PlaneMask bit = plane_bit(static_cast<Plane>(plane));
   const std::lock_guard objects(objects_);  // the same in all lanes
   const PlaneMask down = enabled ? planes_down_ & ~bit : planes_down_ | bit;
-  for (const auto& lane : lanes_)
-    lane->steer([=](SteeringRules& rules) { rules.planes_down = down; });
+  for (const auto& lane : lanes_) lane->set_planes_down(down);
   planes_down_ = down;
 }
 
@@ -386,54 +354,9 @@ PlaneMask DeviceCore::planes_down() {
   return planes_down_;
 }
 
-void DeviceCore::set_denied(std::vector<DeniedPaths> denied) {
-  for (const DeniedPaths& one : denied) {
-    check_plane(one.plane);
-    kind_->check(one);
-  }
-  const std::lock_guard objects(objects_);  // the same in all lanes
-  for (const auto& lane : lanes_) lane->steer([&](SteeringRules& rules) { rules.denied = denied; });
-  denied_ = std::move(denied);
-}
-
-std::vector<DeniedPaths> DeviceCore::denied() {
-  const std::lock_guard objects(objects_);
-  return denied_;
-}
-
-bool DeviceCore::can_deny(const DeniedPaths& denied) const try {
-  check_plane(denied.plane);
-  kind_->check(denied);
-  return true;
-} catch (const Error& error) {
-  if (error.code() == Errc::unsupported) return false;
-  throw;
-}
-
 PlaneState DeviceCore::plane_state(unsigned plane) const {
   check_plane(plane);
   return lanes_[0].plane_state(plane);
-}
-
-/// By the first lane: to the other hosts each is like a process, and one is enough.
-std::vector<EndpointResponse> DeviceCore::request_endpoints(
-    EndpointOperation operation, std::span<const EndpointRequest> requests, Duration timeout,
-    std::optional<unsigned> dscp) {
-  const unsigned in_force = dscp.value_or(config_.expert.dscp_control);
-  if (in_force > 63)
-    throw Error(Errc::invalid_argument, "DSCP " + std::to_string(in_force) + " is not 0 .. 63");
-  if (dscp_of(config_).classify(static_cast<std::uint8_t>(in_force)) != wire::Trim::none)
-    throw Error(Errc::invalid_argument,
-                "DSCP " + std::to_string(in_force) +
-                    " says that a switch has trimmed a packet (options dscp_trimmed and "
-                    "dscp_trimmed_last_hop): receivers would drop the requests");
-  return lanes_[0].request_endpoints(operation, requests, timeout,
-                                     static_cast<std::uint8_t>(in_force));
-}
-
-void DeviceCore::set_faults(std::string_view text, const std::string& source) {
-  const port::FaultSchedule schedule = lanes_[0].faults().parse(text, source);
-  for (const auto& lane : lanes_) lane->start_faults(schedule);
 }
 
 std::vector<std::string> DeviceCore::plane_names() const {
@@ -461,71 +384,6 @@ std::vector<QpReport> DeviceCore::queue_pairs() {
     for (std::size_t at = 0; at < lane->qp_places();)
       for (QpReport& report : lane->queue_pairs(at)) reports.push_back(std::move(report));
   return reports;
-}
-
-// DeviceCore: profiles.
-
-void DeviceCore::open_profiles() {
-  ProfileSurroundings around;
-  around.planes = plane_count();
-  around.seed = config_.seed != 0 ? config_.seed : guid_;
-  around.cc = lanes_[0].engine().options().cc;
-  around.formats = kind_->ev_formats();
-  around.check_ev = [this](path::EvMode mode, const ExpandedEv& ev) { check_ev(mode, ev); };
-  profiles_.open(std::move(around));
-}
-
-/// Throws mrc::Error if no lane can send the EV: lanes differ in the source ports of UDP planes.
-/// The paths of a lane do not change, so no lock is needed.
-void DeviceCore::check_ev(path::EvMode mode, const ExpandedEv& ev) const {
-  std::optional<Error> first;
-  for (const auto& lane : lanes_) try {
-      (void)kind_->path_of(lane->planes(), mode, ev, 0);
-      return;
-    } catch (const Error& error) {
-      if (!first) first = error;
-    }
-  if (first) throw *first;
-}
-
-std::vector<ProfileEv> DeviceCore::own_evs() const {
-  return kind_->own_evs(lanes_[0].planes());
-}
-
-std::vector<EvEntry> DeviceCore::own_ev_entries() const {
-  const std::vector<ProfileEv> evs = own_evs();
-  std::vector<EvEntry> entries(evs.size());
-  for (std::size_t i = 0; i < evs.size(); ++i) entries[i].ev = evs[i];
-  lanes_[0].add_own_states(entries);
-  return entries;
-}
-
-void DeviceCore::change_format_profile(ProfileId id, const FormatProfileChange& change) {
-  profiles_.with([&](ProfileRegistry& profiles) { profiles.change_format(id, change); });
-}
-
-void DeviceCore::change_cc_profile(ProfileId id, const CcProfileChange& change) {
-  profiles_.change_cc(id, change);
-}
-
-void DeviceCore::change_ev_profile(ProfileId id, const EvProfileChange& change) {
-  const std::lock_guard changing(changing_profiles_);
-  const auto changed = profiles_.change_evs(id, change);
-  if (changed.update.table)
-    for (const auto& lane : lanes_) lane->update_paths(changed.update);
-  if (changed.error) std::rethrow_exception(changed.error);
-}
-
-/// An entry is GOOD or ASSUMED_BAD if it is so towards every destination.
-EvProfileInfo DeviceCore::ev_profile(ProfileId id, bool of_host) {
-  const std::lock_guard changing(changing_profiles_);
-  const auto known = [id](const ProfileRegistry& profiles) { return profiles.evs(id); };
-  EvProfileInfo info = of_host ? profiles_.with_host(known) : profiles_.with(known);
-  for (const auto& lane : lanes_) lane->add_states(id, info.entries);
-  for (EvEntry& entry : info.entries)
-    if (entry.state != EvState::denied && entry.assumed_bad > 0)
-      entry.state = entry.good > 0 ? EvState::unknown : EvState::assumed_bad;
-  return info;
 }
 
 /// Why no further lane is opened, if `open` files are and each lane opens `each`. Empty: there are

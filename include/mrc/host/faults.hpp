@@ -6,37 +6,34 @@
 #include <string_view>
 
 #include "mrc/api/fault_schedule.hpp"
+#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
-#include "mrc/plane/plane_kind.hpp"
+#include "mrc/host/lane.hpp"
+#include "mrc/host/modules.hpp"
 
 namespace mrc::inline v0_1::detail {
 
-/// The faults that a device injects into its ports: reads and checks a schedule, and applies what
-/// is in force. Thread contract: parse() any thread; the rest under the lane's lock.
-class Faults {
+/// Injects a schedule of faults into the ports of a lane. Its times count from construction. Under
+/// the lane's lock, but for the constructor.
+class MRC_LOCAL LaneFaults final : public LaneService {
  public:
-  /// `paths`: paths per plane. The planes must outlive it.
-  Faults(OpenedPlanes& planes, std::uint16_t paths) noexcept : planes_(planes), paths_(paths) {}
+  /// The lane must outlive it.
+  LaneFaults(Lane& lane, port::FaultSchedule schedule);
 
-  /// Reads a schedule (api/fault_schedule.hpp has the syntax). Throws mrc::Error for wrong syntax
-  /// and for faults that this device cannot inject. `source` goes in front of error texts.
-  [[nodiscard]] port::FaultSchedule parse(std::string_view text, const std::string& source) const;
-
-  /// Replaces the schedule; its times count from `now`.
-  void start(port::FaultSchedule schedule, Time now) noexcept;
-  /// Gives the ports the faults that are in force at `now`.
-  void apply(Time now) noexcept;
-  /// When apply() is due again, or kNever.
-  [[nodiscard]] Time next_change() const noexcept { return next_change_; }
+  /// Gives the ports the faults that are in force.
+  void begin(Time now) noexcept override;
+  [[nodiscard]] Time next_deadline() const noexcept override { return next_change_; }
 
  private:
-  void check(const port::FaultSchedule& schedule, const std::string& source) const;
-
   OpenedPlanes& planes_;
-  std::uint16_t paths_;
-  port::FaultSchedule schedule_;
-  Time start_{};
-  Time next_change_ = kNever;
+  const std::uint64_t seed_;
+  const port::FaultSchedule schedule_;
+  const Time start_;
+  Time next_change_ = Time::min();
 };
+
+/// Replaces the faults of a device, for fault_setter: throws mrc::Error for wrong syntax and for
+/// faults that this device cannot inject.
+void set_faults(DeviceCore& core, std::string_view text, const std::string& source);
 
 }  // namespace mrc::inline v0_1::detail

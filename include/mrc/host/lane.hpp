@@ -13,7 +13,6 @@
 
 #include "mrc/api/device_config.hpp"
 #include "mrc/api/device_stats.hpp"
-#include "mrc/api/endpoint_types.hpp"
 #include "mrc/api/qp_change.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/core/linkage.hpp"
@@ -21,16 +20,11 @@
 #include "mrc/core/types.hpp"
 #include "mrc/engine/engine.hpp"
 #include "mrc/exchange/connection_info.hpp"
-#include "mrc/host/connector.hpp"
 #include "mrc/host/cq_events.hpp"
-#include "mrc/host/datagram_routes.hpp"
-#include "mrc/host/endpoint_requests.hpp"
-#include "mrc/host/faults.hpp"
+#include "mrc/host/modules.hpp"
 #include "mrc/host/peers.hpp"
-#include "mrc/host/profiles.hpp"
 #include "mrc/host/progress.hpp"
 #include "mrc/host/rounds.hpp"
-#include "mrc/host/steering.hpp"
 #include "mrc/plane/plane_kind.hpp"
 
 namespace mrc::inline v0_1::detail {
@@ -43,29 +37,19 @@ struct LaneSurroundings {
   PlaneKind& kind;
   CqEvents& cq_events;
   EventQueue<DeviceEvent>& events;
-  Profiles& profiles;
-  EvEvents& ev_events;
+  Administration* administration;         ///< null: there is none
   std::atomic<PlaneMask>& singly_logged;  ///< planes that were logged to send packets one by one
 };
 
 /// The lanes that a device is to have.
 [[nodiscard]] unsigned wanted_lanes(const Config& config) noexcept;
 
-/// What became of the EV probes on a path.
-struct PathProbe {
-  PathReport path;              ///< as it was before
-  path::PathIndex index{};      ///< among the peer's paths
-  std::uint16_t number = 0;     ///< of its newest probe
-  unsigned sent = 0;            ///< probes; 0: the path may not carry any now
-  std::optional<Duration> rtt;  ///< round trip of the one that was answered
-};
-
 /// One engine with what it works with: ports of its own, a lock, peers, and a thread that makes
 /// progress. To the network a lane is like a process: it has a slot, and queue pairs with the QPNs
 /// of that slot. A device has one lane or several.
 ///
 /// The parts: Rounds (one round of progress), Progress (which thread makes it), Peers, PeerFilter,
-/// Steering, Connector, DatagramRoutes, EndpointRequests, Faults.
+/// and what modules bring: Resolver, Steering, faults.
 ///
 /// Thread contract: any thread, without the lock. One mutex guards everything; it is taken once per
 /// call, not per packet.
@@ -88,6 +72,15 @@ class MRC_LOCAL alignas(64) Lane {  // shares no cache line with another one
   /// The plane whose address is the GID.
   [[nodiscard]] Plane gid_plane() const noexcept { return rounds_.gid_plane(); }
   [[nodiscard]] Progress& progress() noexcept { return progress_; }
+  [[nodiscard]] const Config& config() const noexcept { return config_; }
+  [[nodiscard]] const Log& log() const noexcept { return log_; }
+  /// Null: there is none.
+  [[nodiscard]] Resolver* resolver() noexcept { return resolver_.get(); }
+  /// A seed for each plane, from this one on: another one in each lane, and the same again if
+  /// option seed is set.
+  [[nodiscard]] std::uint64_t plane_seed() const noexcept {
+    return apart(config_.seed != 0 ? config_.seed : guid_);
+  }
 
   /// Runs f(engine, now) under the lock.
   template <class F>
@@ -120,9 +113,47 @@ class MRC_LOCAL alignas(64) Lane {  // shares no cache line with another one
     return result;
   }
 
-  /// The lock, and the engine for who holds it: for what must happen in all lanes at once.
+  /// As with_engine(), with the peers: f(peers, now).
+  template <class F>
+  auto with_peers(F&& f) {
+    const std::lock_guard lock(mutex_);
+    return f(peers_, monotonic_now());
+  }
+
+  /// How often round_until() looks.
+  static constexpr Duration kLook = std::chrono::microseconds(500);
+  /// Makes rounds, each with f(now) behind it, until that returns false or the time is over. Takes
+  /// the lock for each, and leaves it alone between them.
+  template <class F>
+  void round_until(Time end, F&& f) {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      const Time now = monotonic_now();
+      (void)rounds_.advance(now);
+      const bool waits = f(now);
+      progress_.deadline_changed();
+      if (!config_.helper) (void)rounds_.arm();
+      if (!waits || now >= end) return;
+      lock.unlock();
+      nap(end);
+      lock.lock();
+    }
+  }
+
+  /// The lock, and what it guards for who holds it: for modules, and what must happen in all lanes
+  /// at once.
   [[nodiscard]] CourteousMutex& mutex() noexcept { return mutex_; }
   [[nodiscard]] engine::Engine& engine() noexcept { return engine_; }
+  [[nodiscard]] OpenedPlanes& planes() noexcept { return planes_; }
+  [[nodiscard]] Peers& peer_table() noexcept { return peers_; }
+  [[nodiscard]] PeerFilter& filter() noexcept { return filter_; }
+  [[nodiscard]] const Steering& steering() const noexcept { return *steering_; }
+  [[nodiscard]] Rounds& rounds() noexcept { return rounds_; }
+  [[nodiscard]] EventQueue<DeviceEvent>& events() noexcept { return events_; }
+  /// What the peer of an own queue pair needs to know. Throws mrc::Error.
+  [[nodiscard]] ConnectionInfo info_of(Qpn qpn) const;
+  /// The profiles of a queue pair, and what they mean.
+  [[nodiscard]] PeerProfiles profiles_of(Qpn qpn) const;
 
   // --- Queue pairs
   [[nodiscard]] QpAttributes default_attributes() const noexcept;
@@ -137,24 +168,13 @@ class MRC_LOCAL alignas(64) Lane {  // shares no cache line with another one
   /// How many shared receive queues it has, as DeviceCore counts them, under its own lock.
   [[nodiscard]] std::uint32_t& srqs() noexcept { return srqs_; }
 
-  // --- Datagram queue pairs
-  /// Overrides `init.mtu` with the largest MTU of RoCEv2 that the planes carry.
-  [[nodiscard]] Result<Qpn> create_datagram_qp(engine::DatagramInit init);
-  [[nodiscard]] DatagramInfo query_datagram_qp(Qpn qpn);
-  void prepare_datagrams(const port::IpAddress& gid, Qpn remote, Duration patience);
-  Errc post_datagrams(Qpn qpn, std::span<const DatagramRequest> requests,
-                      std::size_t& posted) noexcept;
-  Errc close_datagram_qp(Qpn qpn) noexcept;
-
   // --- Profiles
+  /// Throws mrc::Error if profiles are wanted and there is no administration.
+  void check_profiles(const QpProfiles& wanted, const std::string& doing) const;
   /// Sets the profiles that a queue pair gets on its way to INIT.
   void set_profiles(Qpn qpn, const QpProfiles& profiles);
   /// See Peers::update().
   void update_paths(const EvUpdate& update) noexcept;
-  /// See Peers::add_states().
-  void add_states(ProfileId profile, std::span<EvEntry> entries) noexcept;
-  /// As Peers::add_own_states().
-  void add_own_states(std::span<EvEntry> entries);
 
   // --- Memory regions
   /// Registers with the engine and all ports, under a new key or a given one. Throws mrc::Error.
@@ -164,39 +184,21 @@ class MRC_LOCAL alignas(64) Lane {  // shares no cache line with another one
   void release_memory(std::uint32_t key) noexcept;
 
   // --- Administration of planes
-  /// The device's own rules are those that change(SteeringRules&) makes of them. When it returns,
-  /// nothing leaves in a plane, or on a path, that is out of use.
+  /// Planes that are out of use in this device alone. When it returns, nothing leaves in these.
+  void set_planes_down(PlaneMask planes) noexcept;
+  /// Steering says what change(Steering&) makes of it. When it returns, nothing leaves in a plane,
+  /// or on a path, that is out of use.
   template <class F>
   void steer(F&& change) {
     const std::lock_guard lock(mutex_);
-    change(steering_.own());
+    change(*steering_);
     steered();
-  }
-  /// The host's rules count, too, from now on, as they are now. As steer().
-  void follow(std::shared_ptr<HostRules> host) noexcept;
-  /// See Peers::count_denied().
-  std::size_t count_denied(std::size_t first, std::size_t most, DeniedCount& count) noexcept {
-    const std::lock_guard lock(mutex_);
-    return peers_.count_denied(first, most, count);
   }
   [[nodiscard]] PlaneState plane_state(unsigned plane) noexcept;
 
-  // --- Requests to any host
-  /// See Device::request_endpoints(). Throws mrc::Error.
-  [[nodiscard]] std::vector<EndpointResponse> request_endpoints(
-      EndpointOperation operation, std::span<const EndpointRequest> requests, Duration timeout,
-      std::uint8_t dscp);
-
-  /// Sends an EV probe on each of up to `most` paths to a peer, from the one with index `first` on,
-  /// and a second one where the first has no answer in half of the time. Ends when all are answered
-  /// or the time is over; holds the lock for moments only. Denied paths, and those in planes that
-  /// are down, are left alone.
-  [[nodiscard]] std::vector<PathProbe> probe_paths(PeerId peer, std::size_t first, std::size_t most,
-                                                   std::optional<Plane> plane, Duration timeout);
-
   // --- Faults and statistics
-  [[nodiscard]] const Faults& faults() const noexcept { return faults_; }
-  void start_faults(port::FaultSchedule schedule);
+  /// What injects faults from now on, in place of what did until now.
+  void start_faults(std::unique_ptr<LaneService> faults) noexcept;
   /// Adds what this lane has counted, with or without a report on each peer.
   void add_to(DeviceStats& stats, bool peers);
 
@@ -223,9 +225,7 @@ class MRC_LOCAL alignas(64) Lane {  // shares no cache line with another one
   [[nodiscard]] std::uint64_t apart(std::uint64_t seed) const noexcept;
   [[nodiscard]] OpenedPlanes open_planes(std::optional<std::uint8_t> slot) const;
   [[nodiscard]] engine::EngineOptions engine_options() const;
-  [[nodiscard]] ResolutionOptions resolution_options() const;
   // Queue pairs
-  [[nodiscard]] ConnectionInfo info_of(Qpn qpn) const;
   [[nodiscard]] bool asks_for_trims() const noexcept;
   [[nodiscard]] const engine::QueuePairState& in_state(Qpn qpn, QpState state,
                                                        const std::string& doing) const;
@@ -234,10 +234,6 @@ class MRC_LOCAL alignas(64) Lane {  // shares no cache line with another one
   void resolve(Qpn qpn, const QpChange& change, const std::string& doing);
   [[nodiscard]] PeerId peer_for(std::unique_lock<CourteousMutex>& lock, Qpn qpn,
                                 const ConnectionInfo& info, const std::string& doing);
-  // Requests to any host
-  [[nodiscard]] bool await_responses(EndpointRequests::Batch& batch, Time end);
-  struct OwnProbes;
-  void work_on(OwnProbes& probes) noexcept;
   void nap(Time end) const noexcept;
   void steered() noexcept;
   void apply_steering(Time now) noexcept;
@@ -249,7 +245,6 @@ class MRC_LOCAL alignas(64) Lane {  // shares no cache line with another one
   // Profiles
   void enter_init(Qpn qpn, const std::string& doing);
   void release_profiles(Qpn qpn) noexcept;
-  [[nodiscard]] PeerProfiles profiles_of(Qpn qpn) const;
   void follow_profiles(Time now) noexcept;
   void report_path_events() noexcept;
   /// Ends the connection of a queue pair with f(qpn), and forgets the peer if it was the last.
@@ -264,20 +259,18 @@ class MRC_LOCAL alignas(64) Lane {  // shares no cache line with another one
   const std::uint64_t guid_;
   PlaneKind& kind_;
   EventQueue<DeviceEvent>& events_;
-  Profiles& profiles_;
-  EvEvents& ev_events_;
+  Administration* const administration_;
   std::atomic<PlaneMask>& singly_logged_;
   static constexpr unsigned kMostNarrowPathsLogged = 16;
   unsigned narrow_paths_logged_ = 0;  ///< one link that is too narrow has paths to many peers
   OpenedPlanes planes_;
   engine::Engine engine_;
-  Faults faults_;
   PeerFilter filter_;
-  Steering steering_;
+  const std::unique_ptr<Steering> steering_;
+  PlaneMask planes_down_ = 0;  ///< set_planes_down()
   Peers peers_;
-  EndpointRequests endpoint_requests_;
-  Connector connector_;
-  DatagramRoutes datagram_routes_;
+  std::unique_ptr<Resolver> resolver_;
+  std::unique_ptr<LaneService> faults_;  ///< null: none were ever set
   Rounds rounds_;
   CourteousMutex mutex_;
   Progress progress_;

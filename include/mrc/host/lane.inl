@@ -19,7 +19,6 @@
 #include "mrc/core/random.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/context.hpp"
-#include "mrc/engine/datagram_service.hpp"
 #include "mrc/engine/options.hpp"
 #include "mrc/host/peers.hpp"
 #include "mrc/net/address.hpp"
@@ -36,7 +35,6 @@ inline constexpr std::uint32_t kEarlyPackets = 256;
 inline constexpr Duration kAckDelay = std::chrono::microseconds(200);
 /// Resolution messages that wait between two rounds, most.
 inline constexpr std::uint32_t kResolutionInputs = 256;
-
 /// Packets that may arrive in parts at a time.
 inline constexpr std::uint32_t kPartPlaces = 256;
 
@@ -59,31 +57,26 @@ Lane::Lane(const LaneSurroundings& around, unsigned index, std::optional<std::ui
       guid_(around.guid),
       kind_(around.kind),
       events_(around.events),
-      profiles_(around.profiles),
-      ev_events_(around.ev_events),
+      administration_(around.administration),
       singly_logged_(around.singly_logged),
       planes_(open_planes(slot)),
       engine_(engine_options()),
-      faults_(planes_, config_.paths),
       filter_(config_, log_),
-      steering_(kind_),
-      peers_(config_, log_, planes_, engine_, filter_, steering_),
-      endpoint_requests_(config_, planes_, engine_, filter_),
-      connector_(
-          config_, log_, planes_, engine_, peers_, filter_, steering_, resolution_options(),
-          [this](Qpn qpn) { return info_of(qpn); }, [this](Qpn qpn) { return profiles_of(qpn); },
-          [this](std::uint64_t question, const Contact& from) {
-            datagram_routes_.on_answer(question, from);
-          }),
-      datagram_routes_(config_, planes_, engine_, connector_, filter_, steering_),
-      rounds_(config_, log_, planes_, engine_, faults_, around.cq_events, around.events, connector_,
-              filter_, steering_,
+      steering_(administration_ != nullptr ? administration_->make_steering()
+                                           : std::make_unique<Steering>()),
+      peers_(config_, log_, planes_, engine_, filter_, *steering_),
+      rounds_(config_, log_, planes_, engine_, around.cq_events, around.events, filter_, *steering_,
               {[this] { report_path_events(); },
                [this](Time now) {
-                 if (steering_.refresh()) apply_steering(now);
+                 if (steering_->refresh()) apply_steering(now);
                }},
               engine_.options().start, index),
-      progress_(config_, mutex_, planes_, engine_, rounds_) {}
+      progress_(config_, mutex_, planes_, engine_, rounds_) {
+  const auto make = resolver_maker.load();
+  if (make == nullptr) return;
+  resolver_ = make(*this);
+  rounds_.serve(*resolver_);
+}
 
 Lane::~Lane() {
   progress_.stop();
@@ -104,8 +97,7 @@ OpenedPlanes Lane::open_planes(std::optional<std::uint8_t> slot) const {
   const Log silent(LogLevel::off);
   const Log& log = index_ == 0 ? log_ : silent;
   if (const std::string unknown = unknown_variables_once(); !unknown.empty()) log.warn(unknown);
-  OpenedPlanes planes =
-      kind_.open(config_, slot, apart(config_.seed != 0 ? config_.seed : guid_), log);
+  OpenedPlanes planes = kind_.open(config_, slot, log);
   planes.kind = &kind_;
   const std::uint32_t wanted =
       config_.mtu != 0 ? planes.wanted_mtu : std::min(planes.wanted_mtu, kLargestMrcMtu);
@@ -140,8 +132,9 @@ engine::EngineOptions Lane::engine_options() const {
   }
   if (o.holding_planes != 0) o.held_copies = engine::CopyTable::kMaxCopies;
   o.sack_threshold = config_.expert.sack_threshold;
-  if (config_.peer == PeerKind::any && !config_.strict) o.early_packets = kEarlyPackets;
-  o.resolution_inputs = config_.strict ? 0 : kResolutionInputs;
+  const bool resolves = resolver_maker.load() != nullptr && !config_.strict;
+  if (config_.peer == PeerKind::any && resolves) o.early_packets = kEarlyPackets;
+  o.resolution_inputs = resolves ? kResolutionInputs : 0;
   // A NIC that places payload must know of each transmission of a packet what it carries.
   const bool nics = (o.placing_planes | o.holding_planes) != 0;
   if (!config_.strict && !nics) o.part_places = kPartPlaces;
@@ -183,14 +176,6 @@ engine::EngineOptions Lane::engine_options() const {
   return o;
 }
 
-ResolutionOptions Lane::resolution_options() const {
-  ResolutionOptions o;
-  o.key = random_key();
-  o.patience = config_.connect_timeout;
-  o.silence = std::min<Duration>(o.silence, o.patience / 5);
-  return o;
-}
-
 std::uint32_t Lane::register_memory(void* address, std::size_t length, Access access, PdId pd,
                                     std::optional<std::uint32_t> wanted) {
   const std::lock_guard lock(mutex_);
@@ -223,13 +208,6 @@ void Lane::release_memory(std::uint32_t key) noexcept {
   progress_.deadline_changed();
 }
 
-void Lane::follow(std::shared_ptr<HostRules> host) noexcept {
-  const std::lock_guard lock(mutex_);
-  steering_.follow(std::move(host));
-  steering_.refresh();
-  steered();
-}
-
 /// Peers are told by the round, over the planes that are left.
 void Lane::steered() noexcept {
   const Time now = monotonic_now();
@@ -240,15 +218,16 @@ void Lane::steered() noexcept {
 
 /// Takes planes and paths out of use, or uses them again, as steering says.
 void Lane::apply_steering(Time now) noexcept {
-  if (steering_.stale()) steering_.refresh();  // older profiles would replace those of others
+  if (steering_->stale())
+    (void)steering_->refresh();  // older profiles would replace those of others
   const PlaneMask known = engine_.options().planes;
-  const PlaneMask changed = (planes_.disabled ^ steering_.planes_down()) & known;
+  const PlaneMask changed = (planes_.disabled ^ (planes_down_ | steering_->planes_down())) & known;
   planes_.disabled ^= changed;
   for (unsigned i = 0; i < planes_.count(); ++i)
     if ((changed >> i & 1) != 0) planes_.ports[i]->set_enabled(planes_.enabled(i));
   follow_profiles(now);
   peers_.deny_paths(now);
-  datagram_routes_.deny_paths();
+  if (resolver_) resolver_->deny_paths();
 }
 
 PlaneState Lane::plane_state(unsigned plane) noexcept {
@@ -256,11 +235,18 @@ PlaneState Lane::plane_state(unsigned plane) noexcept {
   return {planes_.enabled(plane), rounds_.usable(plane)};
 }
 
-void Lane::start_faults(port::FaultSchedule schedule) {
+void Lane::set_planes_down(PlaneMask planes) noexcept {
   const std::lock_guard lock(mutex_);
-  const Time now = monotonic_now();
-  faults_.start(std::move(schedule), now);
-  (void)rounds_.advance(now);
+  planes_down_ = planes;
+  steered();
+}
+
+void Lane::start_faults(std::unique_ptr<LaneService> faults) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (faults_) rounds_.dismiss(*faults_);
+  faults_ = std::move(faults);
+  rounds_.serve(*faults_);
+  (void)rounds_.advance(monotonic_now());
   progress_.deadline_changed();
 }
 
@@ -280,8 +266,7 @@ void Lane::add_to(DeviceStats& stats, bool peers) {
   if (peers) peers_.add_to(stats.connected, index_);
   stats.unconnected_probes_answered += rounds_.unconnected_probes_answered();
   stats.unconnected_probes_refused += rounds_.unconnected_probes_refused();
-  stats.resolutions_answered += connector_.answers();
-  stats.resolutions_refused += connector_.refused();
+  if (resolver_) resolver_->add_to(stats);
   stats.lanes.push_back(lane);
   for (unsigned i = 0; i < planes_.count(); ++i) {
     const Port& port = *planes_.ports[i];
@@ -296,7 +281,7 @@ void Lane::add_to(DeviceStats& stats, bool peers) {
     plane.rx_disabled += rounds_.rx_disabled(i);
     plane.rx_bad_icrc += engine_.bad_icrc(static_cast<Plane>(i));
     add_counters(plane.port, port.stats());
-    add_counters(plane.faults, port.fault_stats());
+    if (port.impairment() != nullptr) add_counters(plane.faults, port.impairment()->stats());
   }
 }
 
@@ -452,6 +437,7 @@ void Lane::modify(Qpn qpn, const QpChange& change) {
 /// With those profiles, or those of the last time; keeps them if they can't be used.
 void Lane::to_init(Qpn qpn, const std::optional<QpProfiles>& wanted, const std::string& doing) {
   if (!wanted) return enter_init(qpn, doing);
+  check_profiles(*wanted, doing);
   QpProfiles& profiles = chosen_[value(qpn)].profiles;
   const QpProfiles before = std::exchange(profiles, *wanted);
   try {
@@ -508,6 +494,7 @@ void Lane::resolve(Qpn qpn, const QpChange& change, const std::string& doing) {
   if (!change.destination || !change.receive_psn)
     throw Error(Errc::invalid_argument,
                 doing + ": it needs a connection, or a destination and a receive PSN");
+  if (!resolver_) lack(doing + ", connecting by GID", "connecting by GID", "resolve");
   const Destination& destination = *change.destination;
   if (value(destination.qpn) < kFirstUserQpn || value(destination.qpn) > 0xFFFFFF)
     throw Error(Errc::invalid_argument, doing + ": the destination's QPN is reserved or too large");
@@ -522,8 +509,8 @@ void Lane::resolve(Qpn qpn, const QpChange& change, const std::string& doing) {
   remote.mtu = change.mtu.value_or(0);
   if (const Errc e = engine_.to_rtr_unresolved(qpn, remote, change.rtr); e != Errc::ok)
     throw Error(e, doing + (e == Errc::incompatible ? ": the MTU is larger than its own" : ""));
-  connector_.start(monotonic_now(), qpn, destination);
-  connector_.work(monotonic_now());
+  resolver_->start(monotonic_now(), qpn, destination);
+  resolver_->work(monotonic_now());
   rounds_.after_post(monotonic_now(), false);
   progress_.deadline_changed();
 }
@@ -549,8 +536,9 @@ QpInfo Lane::query(Qpn qpn) {
     info.mtu = qp->mtu;
     info.remote_qpn = qp->remote.qpn;
   }
-  if (const auto destination = connector_.destination(qpn)) info.gid = destination->gid;
-  info.resolving = qp->peer == nullptr && connector_.destination(qpn).has_value() &&
+  const auto destination = resolver_ ? resolver_->destination(qpn) : std::nullopt;
+  if (destination) info.gid = destination->gid;
+  info.resolving = qp->peer == nullptr && destination &&
                    (qp->state == QpState::rtr || qp->state == QpState::rts);
   return info;
 }
@@ -562,7 +550,7 @@ Errc Lane::disconnect(Qpn qpn, F&& f) noexcept {
   if (qp == nullptr) return Errc::not_found;
   const bool connected = qp->peer != nullptr;
   const PeerId peer = qp->remote.peer;
-  connector_.stop(qpn);
+  if (resolver_) resolver_->stop(qpn);
   const Errc e = f();
   if (connected) peers_.forget_unused(peer);
   progress_.deadline_changed();
@@ -599,7 +587,7 @@ std::string Lane::error_text(Qpn qpn) {
   const std::lock_guard lock(mutex_);
   const engine::QueuePairState* qp = engine_.find_qp(qpn);
   if (qp == nullptr) return {};
-  const std::string why = connector_.failure(qpn);
+  const std::string why = resolver_ ? resolver_->failure(qpn) : std::string();
   return peers_.error_text(*qp) + (why.empty() || qp->state != QpState::err ? "" : ": " + why);
 }
 
@@ -695,132 +683,22 @@ std::vector<PathReport> Lane::paths_of(const engine::Peer& peer, std::size_t fir
   return reports;
 }
 
-// Lane: requests to any host.
-
-/// How often a thread that waits for responses looks at them, and sends more.
-inline constexpr Duration kResponseLook = std::chrono::microseconds(500);
-
-std::vector<EndpointResponse> Lane::request_endpoints(EndpointOperation operation,
-                                                      std::span<const EndpointRequest> requests,
-                                                      Duration timeout, std::uint8_t dscp) {
-  EndpointRequests::Batch batch = endpoint_requests_.prepare(operation, requests, dscp);
-  const Time begin = monotonic_now();
-  const Time end = timeout < kNever - begin ? begin + timeout : kNever;
-  std::unique_lock lock(mutex_);
-  endpoint_requests_.open(batch);
-  try {
-    while (await_responses(batch, end)) {
-      lock.unlock();
-      nap(end);
-      lock.lock();
-    }
-  } catch (...) {
-    endpoint_requests_.close(batch);
-    throw;
-  }
-  endpoint_requests_.close(batch);
-  return std::move(batch.responses);
-}
-
-/// One round. False: all responses are there, or the time is over.
-bool Lane::await_responses(EndpointRequests::Batch& batch, Time end) {
-  const Time now = monotonic_now();
-  (void)rounds_.advance(now);
-  endpoint_requests_.work(now, batch);
-  progress_.deadline_changed();
-  if (!config_.helper) (void)rounds_.arm();
-  return !batch.done() && now < end;
-}
-
-/// Probes of the paths to a peer.
-struct Lane::OwnProbes {
-  /// Probes that are sent at once, most: some microseconds of the lane's time.
-  static constexpr std::size_t kAtOnce = 16;
-
-  PeerId peer{};
-  std::vector<PathProbe> paths{};
-  std::vector<std::uint16_t> firsts{};  ///< number of the first probe of each path
-  std::size_t next = 0;                 ///< the path that is looked at next
-  Time begin{};                         ///< when the first of the present series was due
-
-  /// How many of the series may be sent by now: one after the other, so that each is timed alone.
-  [[nodiscard]] std::size_t due(Time now) const noexcept {
-    const auto looks = static_cast<std::size_t>((now - begin) / kResponseLook);
-    return std::min({paths.size(), next + kAtOnce, looks + 1});
-  }
-  [[nodiscard]] bool waits() const noexcept {
-    return next < paths.size() ||
-           std::any_of(paths.begin(), paths.end(),
-                       [](const PathProbe& probe) { return probe.sent > 0 && !probe.rtt; });
-  }
-};
-
-/// Takes answers, and sends some of those that are due.
-void Lane::work_on(OwnProbes& probes) noexcept {
-  for (std::size_t i = 0; i < probes.paths.size(); ++i) {
-    PathProbe& probe = probes.paths[i];
-    if (probe.sent == 0 || probe.rtt) continue;
-    probe.rtt = engine_.probe_rtt(probes.peer, probe.number);
-    if (!probe.rtt) probe.rtt = engine_.probe_rtt(probes.peer, probes.firsts[i]);
-  }
-  engine::Peer* peer = engine_.find_peer(probes.peer);
-  for (const std::size_t end = probes.due(monotonic_now()); probes.next < end;) {
-    const std::size_t at = probes.next++;
-    PathProbe& probe = probes.paths[at];
-    const path::PathIndex index = probe.index;
-    // Meanwhile another peer may have the number, or a profile other paths.
-    if (probe.rtt || peer == nullptr || index >= peer->paths.size() ||
-        peer->paths[index].ev != probe.path.ev ||
-        peer->paths.health(index) == path::Health::denied || !planes_.up(probe.path.plane))
-      continue;
-    probe.number = engine_.probe_path(*peer, index);
-    if (++probe.sent == 1) probes.firsts[at] = probe.number;
-  }
-}
-
-std::vector<PathProbe> Lane::probe_paths(PeerId peer, std::size_t first, std::size_t most,
-                                         std::optional<Plane> plane, Duration timeout) {
-  OwnProbes probes;
-  probes.peer = peer;
-  std::vector<PathReport> reports = paths(peer, first, most);
-  for (std::size_t i = 0; i < reports.size(); ++i)
-    if (!plane || reports[i].plane == *plane)
-      probes.paths.push_back(
-          {std::move(reports[i]), static_cast<path::PathIndex>(first + i), 0, 0, {}});
-  probes.firsts.resize(probes.paths.size());
-  const Time begin = monotonic_now(), end = begin + timeout;
-  probes.begin = begin;
-  bool again = false;
-  std::unique_lock lock(mutex_);
-  while (true) {
-    const Time now = monotonic_now();
-    if (!again && probes.next == probes.paths.size() && now - begin >= timeout / 2) {
-      again = true;
-      probes.next = 0;
-      probes.begin = now;
-    }
-    (void)rounds_.advance(now);
-    work_on(probes);
-    (void)rounds_.send(now);
-    progress_.deadline_changed();
-    if (!config_.helper) (void)rounds_.arm();
-    if (now >= end || !probes.waits()) break;
-    lock.unlock();
-    nap(end);
-    lock.lock();
-  }
-  return std::move(probes.paths);
-}
+// Lane: calls that wait.
 
 /// Between two rounds. The helper receives meanwhile, if there is one.
 void Lane::nap(Time end) const noexcept {
-  const Time until = std::min(end, monotonic_now() + kResponseLook);
+  const Time until = std::min(end, monotonic_now() + kLook);
   std::array<pollfd, Progress::kMaxFds> fds;
   const std::size_t n = config_.helper ? 0 : progress_.watch(fds.data());
   Progress::sleep({fds.data(), n}, until);
 }
 
 // Lane: profiles of its queue pairs, and events of its paths.
+
+void Lane::check_profiles(const QpProfiles& wanted, const std::string& doing) const {
+  if (wanted != QpProfiles{} && administration_ == nullptr)
+    lack(doing + ", with profiles", "administration", "control");
+}
 
 void Lane::set_profiles(Qpn qpn, const QpProfiles& profiles) {
   const std::lock_guard lock(mutex_);
@@ -835,7 +713,7 @@ void Lane::enter_init(Qpn qpn, const std::string& doing) {
   for (std::size_t i = 0; evs && i < evs->entries.size(); ++i)
     (void)planes_.kind->path_of(planes_, evs->format, evs->entries[i].expanded,
                                 static_cast<std::uint16_t>(i));  // throws if this lane has none
-  profiles_.acquire(chosen.profiles);
+  if (administration_ != nullptr) administration_->acquire(chosen.profiles);
   chosen.held = true;
   const Errc e = engine_.to_init(qpn);
   if (e == Errc::ok) return;
@@ -846,24 +724,25 @@ void Lane::enter_init(Qpn qpn, const std::string& doing) {
 void Lane::release_profiles(Qpn qpn) noexcept {
   const auto at = chosen_.find(value(qpn));
   if (at == chosen_.end() || !std::exchange(at->second.held, false)) return;
-  profiles_.release(at->second.profiles);
+  if (administration_ != nullptr) administration_->release(at->second.profiles);
 }
 
 /// Under the lock.
 PeerProfiles Lane::profiles_of(Qpn qpn) const {
   const auto at = chosen_.find(value(qpn));
-  if (at == chosen_.end()) return {};
+  if (at == chosen_.end() || administration_ == nullptr) return {};
   PeerProfiles out;
   out.ids = at->second.profiles;
-  if (out.ids.ev) out.evs = profiles_.table(*out.ids.ev);
-  if (out.ids.cc) out.cc = profiles_.cc_options(*out.ids.cc);
+  if (out.ids.ev) out.evs = administration_->table(*out.ids.ev);
+  if (out.ids.cc) out.cc = administration_->cc_options(*out.ids.cc);
   return out;
 }
 
 /// The host's profiles may be others than before. Under the lock.
 void Lane::follow_profiles(Time now) noexcept try {
-  for (const std::string& line : profiles_.follow(steering_.host_state())) log_.warn(line);
-  peers_.follow(now, [this](ProfileId id) { return profiles_.table(id); });
+  if (administration_ == nullptr) return;
+  for (const std::string& line : administration_->follow(*steering_)) log_.warn(line);
+  peers_.follow(now, [this](ProfileId id) { return administration_->table(id); });
 } catch (const std::exception& error) {  // out of memory: profiles stay as they are
   log_.warn(std::string("the profiles for this host have changed: ") + error.what());
 }
@@ -874,16 +753,6 @@ void Lane::update_paths(const EvUpdate& update) noexcept {
   peers_.update(now, update);
   rounds_.after_post(now, false);  // packets may have waited for a path
   progress_.deadline_changed();
-}
-
-void Lane::add_states(ProfileId profile, std::span<EvEntry> entries) noexcept {
-  const std::lock_guard lock(mutex_);
-  peers_.add_states(profile, entries);
-}
-
-void Lane::add_own_states(std::span<EvEntry> entries) {
-  const std::lock_guard lock(mutex_);
-  peers_.add_own_states(entries);
 }
 
 void Lane::report_path_events() noexcept {
@@ -904,72 +773,9 @@ void Lane::report_path_events() noexcept {
   for (unsigned i = 0; i < planes_.count(); ++i)
     planes_.ports[i]->send_singly((singly >> i & 1) != 0);
   engine_.take_path_events([this](const engine::Peer& peer, const path::PathEvent& event) {
-    if (ev_events_.any()) ev_events_.push(peers_.describe(peer, event));
+    if (administration_ != nullptr && administration_->wants_ev_events())
+      administration_->push(peers_.describe(peer, event));
   });
-}
-
-// Lane: datagram queue pairs.
-
-Result<Qpn> Lane::create_datagram_qp(engine::DatagramInit init) {
-  init.mtu = std::bit_floor(std::min(planes_.mtu, wire::kMaxDatagram));
-  const std::lock_guard lock(mutex_);
-  return engine_.create_datagram_qp(init);
-}
-
-DatagramInfo Lane::query_datagram_qp(Qpn qpn) {
-  const std::lock_guard lock(mutex_);
-  const engine::DatagramState* qp = engine_.find_datagram_qp(qpn);
-  if (qp == nullptr) throw Error(Errc::not_found, "this queue pair was closed");
-  DatagramInfo info;
-  info.state = qp->state;
-  info.cause = qp->cause;
-  info.pd = qp->init.pd;
-  info.capacity = qp->init.capacity;
-  info.mtu = qp->init.mtu;
-  info.q_key = qp->q_key;
-  info.send_psn = qp->first_psn + static_cast<std::int32_t>(qp->queue.posted() & 0xFFFFFF);
-  info.signal_all = qp->init.signal_all;
-  info.sends = qp->queue.taken();
-  if (qp->init.srq) info.srq = device_srq(index_, *qp->init.srq);
-  info.stats = qp->stats;
-  return info;
-}
-
-void Lane::prepare_datagrams(const port::IpAddress& gid, Qpn remote, Duration patience) {
-  const DatagramRoutes::Plan plan = datagram_routes_.plan(gid, remote);
-  const DatagramRoutes::Way& way = plan.ways.front();
-  const Plane plane = way.contact.plane;
-  const Port& port = *planes_.ports[plane];
-  const std::string why = port.await_route(way.paths.route, patience);
-  if (!why.empty())
-    throw Error(Errc::unreachable, "GID " + port::format_local({gid, port.zone()}) + " by plane " +
-                                       std::to_string(plane) + ": " + why);
-}
-
-Errc Lane::post_datagrams(Qpn qpn, std::span<const DatagramRequest> requests,
-                          std::size_t& posted) noexcept {
-  return with_doorbell([&](engine::Engine& engine, Time now) {
-    for (const DatagramRequest& request : requests) {
-      const auto to = datagram_routes_.find(now, request.to.gid, request.remote_qpn, qpn);
-      const Errc e = to ? engine.post_datagram(qpn, request, to.value()) : to.error();
-      if (e != Errc::ok) return e;
-      ++posted;
-    }
-    return Errc::ok;
-  });
-}
-
-Errc Lane::close_datagram_qp(Qpn qpn) noexcept {
-  const std::lock_guard lock(mutex_);
-  if (engine_.find_datagram_qp(qpn) == nullptr) return Errc::not_found;
-  (void)rounds_.send(monotonic_now());  // what is posted
-  events_.remove_if([qpn](const DeviceEvent& event) {
-    return event.qpn == qpn &&
-           (event.kind == DeviceEvent::Kind::qp_error || event.kind == DeviceEvent::Kind::last_wqe);
-  });
-  const Errc e = engine_.destroy_datagram_qp(qpn);
-  progress_.deadline_changed();
-  return e;
 }
 
 }  // namespace mrc::inline v0_1::detail

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -10,15 +11,80 @@
 
 #include "mrc/api/device_config.hpp"
 #include "mrc/api/device_stats.hpp"
+#include "mrc/core/error.hpp"
 #include "mrc/core/types.hpp"
+#include "mrc/core/unique_fd.hpp"
 #include "mrc/engine/engine.hpp"
 #include "mrc/engine/verbs_types.hpp"
 #include "mrc/exchange/connection_info.hpp"
-#include "mrc/host/steering.hpp"
+#include "mrc/host/modules.hpp"
+#include "mrc/net/address.hpp"
 #include "mrc/plane/ev_table.hpp"
 #include "mrc/plane/plane_kind.hpp"
 
 namespace mrc::inline v0_1::detail {
+
+/// Option peers_allowed in a lane: which hosts may connect, and how often others tried.
+///
+/// Thread contract: refuses() and refused() under the lane's lock; the others any thread. What the
+/// constructor takes must outlive it.
+class PeerFilter {
+ public:
+  PeerFilter(const Config& config, const Log& log) : allowed_(config.peers_allowed), log_(log) {}
+
+  /// Nobody is refused: nothing has to be asked.
+  [[nodiscard]] bool everybody() const noexcept { return allowed_.everybody(); }
+
+  /// Something came from that host, which is not allowed: counted. A line in the log for the first,
+  /// and whenever the count has doubled: floods do not fill the log.
+  [[nodiscard]] bool refuses(const port::IpAddress& from) {
+    if (allowed_.contains(from)) return false;
+    if (std::has_single_bit(++refused_))
+      log_.warn("what comes from " + port::format_ip(from) +
+                " is dropped: option peers_allowed leaves it out; " + std::to_string(refused_) +
+                " such packets until now");
+    return true;
+  }
+  /// How often refuses() was true.
+  [[nodiscard]] std::uint64_t refused() const noexcept { return refused_; }
+
+  /// Throws mrc::Error if a host with that address may not be connected to.
+  void check(const port::IpAddress& ip) const {
+    if (!allowed_.contains(ip))
+      throw Error(Errc::unreachable,
+                  "peer " + port::format_ip(ip) + ": option peers_allowed leaves it out");
+  }
+  /// The same for all planes of a peer that are known.
+  void check(const ConnectionInfo& info) const {
+    for (const port::PeerAddress& plane : info.planes)
+      if (plane.udp_port != 0) check(plane.ip);
+  }
+
+ private:
+  const AllowedPeers allowed_;
+  const Log& log_;
+  std::uint64_t refused_ = 0;
+};
+
+/// The file named by option keylog: the tags of all connections, so that tools which see packets
+/// can check them. One line per address, `MRC_TAG address QPN tag`: packets to that address and
+/// queue pair carry that tag (wire::Tag). Several devices and processes may append to one file.
+///
+/// Thread contract: one thread at a time.
+class KeyLog {
+ public:
+  /// Nothing is logged if `path` is empty. Opened as open_own_file() does; a new file can be read
+  /// by its owner only, and so must be one that is there. Throws mrc::Error that names the file.
+  explicit KeyLog(const std::string& path);
+  /// Appends the tag of a queue pair that receives at these addresses; nothing if it has none. What
+  /// can't be written is lost.
+  void add(std::span<const port::PeerAddress> planes, Qpn qpn, std::uint64_t tag) noexcept;
+  /// True if there is a file.
+  [[nodiscard]] bool open() const noexcept { return file_.open(); }
+
+ private:
+  UniqueFd file_;
+};
 
 /// A peer's side of a connection, as it says in `info`.
 [[nodiscard]] RemoteQp remote_of(const ConnectionInfo& info, PeerId peer) noexcept;

@@ -14,10 +14,9 @@
 #include "mrc/api/device_config.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/engine.hpp"
-#include "mrc/host/connector.hpp"
 #include "mrc/host/cq_events.hpp"
-#include "mrc/host/faults.hpp"
-#include "mrc/host/steering.hpp"
+#include "mrc/host/modules.hpp"
+#include "mrc/host/peers.hpp"
 #include "mrc/plane/plane_kind.hpp"
 #include "mrc/plane/port.hpp"
 #include "mrc/wire/burst.hpp"
@@ -65,8 +64,12 @@ class Rounds {
   /// Marks the planes that are down at `start` in the engine. `lane`: number of the lane; the first
   /// one reports and logs planes that go and come, for all.
   Rounds(const Config& config, const Log& log, OpenedPlanes& planes, engine::Engine& engine,
-         Faults& faults, CqEvents& cq_events, EventQueue<DeviceEvent>& events, Connector& connector,
-         PeerFilter& filter, const Steering& steering, Calls calls, Time start, unsigned lane);
+         CqEvents& cq_events, EventQueue<DeviceEvent>& events, PeerFilter& filter,
+         const Steering& steering, Calls calls, Time start, unsigned lane);
+
+  /// Each round calls it from now on, until dismiss().
+  void serve(LaneService& service) { services_.push_back(&service); }
+  void dismiss(LaneService& service) noexcept { std::erase(services_, &service); }
 
   /// Receives first, then transmits. True if anything moved.
   bool advance(Time now) noexcept;
@@ -140,14 +143,13 @@ class Rounds {
   const Log& log_;
   OpenedPlanes& planes_;
   engine::Engine& engine_;
-  Faults& faults_;
   CqEvents& cq_events_;
   EventQueue<DeviceEvent>& events_;
-  Connector& connector_;
   PeerFilter& filter_;
   const Steering& steering_;
   const Calls calls_;
   const unsigned lane_;
+  std::vector<LaneService*> services_;
   const ThrottleWatch throttled_;
   wire::TxBurst tx_;
   port::RxBurst rx_;

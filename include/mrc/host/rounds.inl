@@ -34,17 +34,14 @@ inline constexpr Duration kWatchEvery = std::chrono::microseconds(5);
 inline constexpr Duration kBusyRetry = std::chrono::microseconds(50);
 
 Rounds::Rounds(const Config& config, const Log& log, OpenedPlanes& planes, engine::Engine& engine,
-               Faults& faults, CqEvents& cq_events, EventQueue<DeviceEvent>& events,
-               Connector& connector, PeerFilter& filter, const Steering& steering, Calls calls,
-               Time start, unsigned lane)
+               CqEvents& cq_events, EventQueue<DeviceEvent>& events, PeerFilter& filter,
+               const Steering& steering, Calls calls, Time start, unsigned lane)
     : config_(config),
       log_(log),
       planes_(planes),
       engine_(engine),
-      faults_(faults),
       cq_events_(cq_events),
       events_(events),
-      connector_(connector),
       filter_(filter),
       steering_(steering),
       calls_(std::move(calls)),
@@ -91,8 +88,8 @@ void Rounds::after_post(Time now, bool idle) noexcept {
 
 Time Rounds::next_deadline() const noexcept {
   if (work_left_) return Time::min();
-  Time next = std::min(
-      {engine_.next_deadline(), faults_.next_change(), retry_, connector_.next_deadline()});
+  Time next = std::min(engine_.next_deadline(), retry_);
+  for (const LaneService* service : services_) next = std::min(next, service->next_deadline());
   for (const auto& port : planes_.ports) next = std::min(next, port->next_release());
   return next;
 }
@@ -101,9 +98,9 @@ Time Rounds::next_deadline() const noexcept {
 bool Rounds::take_in(Time now) noexcept {
   if (steering_.stale()) [[unlikely]]
     calls_.steer(now);
-  if (now >= faults_.next_change()) faults_.apply(now);
+  for (LaneService* service : services_) service->begin(now);
   const bool moved = receive(now);
-  if (engine_.has_resolution() || connector_.next_deadline() <= now) connector_.work(now);
+  for (LaneService* service : services_) service->work(now);
   // Only after all ports are read: packets still queued in a socket must not be judged lost.
   engine_.review_losses(now);
   // A program may wait for what came. Links can wait for the next round, which is near.
@@ -126,7 +123,8 @@ bool Rounds::receive(Time now) noexcept {
   const bool paused = pause > kPause;
   bool any = receive_once(now);
   for (unsigned n = 0; paused && more_waits_ && n < kReadsAfterPause; ++n) {
-    if (engine_.has_resolution()) connector_.work(now);  // it keeps but so many
+    if (engine_.has_resolution())  // it keeps but so many
+      for (LaneService* service : services_) service->work(now);
     any = receive_once(now) || any;
   }
   return any;
@@ -175,7 +173,8 @@ void Rounds::drop_received(unsigned plane) noexcept {
 void Rounds::take_early(Time now) noexcept {
   std::size_t taken = 0;
   for (const wire::RxPacket& packet : engine_.early()) {
-    if (!connector_.accepts(now, packet)) continue;
+    const auto accepts = [&](LaneService* service) { return service->accepts(now, packet); };
+    if (std::none_of(services_.begin(), services_.end(), accepts)) continue;
     engine_.receive(now, {&packet, 1});
     ++taken;
   }

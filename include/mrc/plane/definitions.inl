@@ -2,11 +2,8 @@
 #pragma once
 
 /// Definitions: ports on UDP sockets, and the packets that they build and parse.
-#include "mrc/api/fault_schedule.inl"
-#include "mrc/api/fault_spec.inl"
 #include "mrc/net/interface.inl"
 #include "mrc/net/socket.inl"
-#include "mrc/plane/fault.inl"
 #include "mrc/plane/port.inl"
 #include "mrc/plane/slot.inl"
 #include "mrc/plane/udp/udp_kind.inl"

@@ -12,23 +12,11 @@
 #include "mrc/core/random.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/net/address.hpp"
+#include "mrc/plane/port.hpp"
 #include "mrc/wire/burst.hpp"
 #include "mrc/wire/headers.hpp"
 
 namespace mrc::inline v0_1::port {
-
-/// A received packet before its iCRC is checked: what faults act on. The iCRC covers the addresses
-/// and ports here (mrc-1.0 §1.12).
-struct RawPacket {
-  wire::RxPacket facts;            ///< all but `bytes`, which is set after the check
-  MutableBytes bytes;              ///< BTH .. iCRC
-  IpAddress from{};                ///< the sender's address
-  std::uint16_t port = 0;          ///< UDP source port, host byte order
-  std::uint16_t to_port = 0;       ///< UDP destination port, host byte order
-  std::uint32_t flow_label = 0;    ///< of the IP header nearest to UDP; 0 on IPv4
-  std::uint8_t traffic_class = 0;  ///< of that header, or the outermost one
-  bool trimmable = false;          ///< its DSCP allows switches to trim it
-};
 
 /// Copies of packets that a fault holds back, each until a time or, for reordering, until a number
 /// of later packets have passed. All memory is allocated at construction; a copy that take_due()
@@ -118,8 +106,8 @@ using FaultTable = std::vector<std::pair<std::uint32_t, FaultSpec>>;
 ///
 /// The set_*() and clear() calls are set-up: they may allocate, and throw mrc::Error. The rest is
 /// data path; without faults a port calls active() only. One thread at a time, the one that owns
-/// the port.
-class FaultInjector {
+/// the port (Port::set_impairment()).
+class FaultInjector final : public Impairment {
  public:
   /// Bytes that a trimmed packet keeps, counted from BTH: BTH, METH, TSETH and RETH. (A switch must
   /// keep wire::kTrimKeep bytes from the UDP header on at least, mrc-1.0 §1.12: 20 of these.)
@@ -128,7 +116,9 @@ class FaultInjector {
   static constexpr std::size_t kTrimMinimum = 64;
 
   /// `slots`: packets that can be held back at a time; allocated when first needed.
-  explicit FaultInjector(std::uint64_t seed, std::uint32_t slots = 2048);
+  /// `drops_damaged`: see Capabilities; `corrupt` and trimming act as loss then.
+  explicit FaultInjector(std::uint64_t seed, std::uint32_t slots = 2048,
+                         bool drops_damaged = false);
 
   /// Faults of all packets of the port. A spec without faults ends them.
   void set(const FaultSpec& spec);
@@ -144,59 +134,21 @@ class FaultInjector {
   /// Ends all faults. Packets that are held back are still delivered when they are due.
   void clear();
 
-  /// False if there are no faults and no packets held back: no other call is needed.
-  [[nodiscard]] bool active() const noexcept { return active_; }
-  /// True if the port as a whole is set to `down`.
-  [[nodiscard]] bool down() const noexcept { return port_.down; }
-  /// Packets hit since construction, by kind of fault.
-  [[nodiscard]] const FaultStats& stats() const noexcept { return stats_; }
-
-  /// When release() will have a packet to deliver, or kNever.
-  [[nodiscard]] Time next_release() const noexcept {
+  // As Impairment: a packet that finds the sink full is held back and due at the next release(); it
+  // is counted as overflow and dropped if it can't be held.
+  [[nodiscard]] const FaultStats& stats() const noexcept override { return stats_; }
+  [[nodiscard]] Time next_release() const noexcept override {
     return hold_ == nullptr ? kNever : hold_->next_release();
   }
-
-  /// Sending: decides on the next packet of this path. True: it must be dropped silently.
-  [[nodiscard]] bool vanishes(std::uint16_t port_path) noexcept;
-  /// Sending: counts packets that were not accepted because the link is down.
-  void count_refused(std::uint32_t packets) noexcept { stats_.link_down += packets; }
-
-  /// Receiving, first call of a round: frees the packets delivered in earlier rounds and delivers
-  /// those that are due. `sink` has `bool full()` and `void deliver(const RawPacket&)`.
-  template <class Sink>
-  void release(Time now, Sink& sink) noexcept {
-    if (hold_ == nullptr) return;
-    hold_->recycle();
-    deliver_due(now, sink);
-    if (!any_ && hold_->empty()) active_ = false;
-  }
-
-  /// Receiving: applies the faults to one packet, in place, and delivers none, one or several.
-  /// A packet that finds `sink` full is held back and due at the next release(); it is counted as
-  /// overflow and dropped if it can't be held.
-  template <class Sink>
-  void receive(Time now, RawPacket& packet, Sink& sink) noexcept {
-    if (only_loss_) {  // kept cheap: measurements with loss should show the protocol's cost
-      if (hits(port_.loss))
-        ++stats_.lost;
-      else if (!sink.full())
-        sink.deliver(packet);
-      else
-        ++stats_.overflow;
-      return;
-    }
-    const FaultSpec& spec = spec_of(packet.facts.entropy);
-    if (hold_ != nullptr) hold_->packet_passed();
-    if (survives(spec)) {
-      damage(spec, packet);
-      pass_on(spec, now, packet, sink);
-    }
-    if (hold_ != nullptr) deliver_due(now, sink);
-  }
+  [[nodiscard]] bool vanishes(std::uint16_t port_path) noexcept override;
+  void count_refused(std::uint32_t packets) noexcept override { stats_.link_down += packets; }
+  void release(Time now, PacketSink& sink) noexcept override;
+  void receive(Time now, RawPacket& packet, PacketSink& sink) noexcept override;
 
  private:
   /// Recomputes what depends on the specs.
   void update();
+  [[nodiscard]] FaultSpec as_seen(FaultSpec spec) const noexcept;
 
   [[nodiscard]] const FaultSpec& spec_of(Ev ev) const noexcept;
 
@@ -210,50 +162,14 @@ class FaultInjector {
   void damage(const FaultSpec& spec, RawPacket& packet) noexcept;
   void trim(RawPacket& packet, wire::Trim kind) noexcept;
 
-  template <class Sink>
-  void pass_on(const FaultSpec& spec, Time now, const RawPacket& packet, Sink& sink) noexcept {
-    if (hits(spec.duplicate)) {
-      ++stats_.duplicated;
-      send_once(spec, now, packet, sink, random_.chance(0.5));
-    }
-    const bool reorder = hits(spec.reorder);
-    if (reorder) ++stats_.reordered;
-    send_once(spec, now, packet, sink, reorder);
-  }
-
-  template <class Sink>
-  void send_once(const FaultSpec& spec, Time now, const RawPacket& packet, Sink& sink,
-                 bool overtaken) noexcept {
-    const bool delayed = spec.delay > Duration{} || spec.jitter > Duration{};
-    bool held = true;
-    if (delayed) {
-      ++stats_.delayed;
-      Time due = now + spec.delay + share_of(spec.jitter);
-      if (overtaken) due += share_of(FaultHold::kReorderTime);
-      held = hold_->until(due, packet);
-    } else if (overtaken) {
-      held = hold_->overtaken(now, 1 + random_.below(FaultHold::kReorderSpan), packet);
-    } else if (!sink.full()) {
-      sink.deliver(packet);
-    } else {
-      held = hold_ != nullptr && hold_->until(now, packet);
-    }
-    if (!held) ++stats_.overflow;
-  }
+  void pass_on(const FaultSpec& spec, Time now, const RawPacket& packet, PacketSink& sink) noexcept;
+  void send_once(const FaultSpec& spec, Time now, const RawPacket& packet, PacketSink& sink,
+                 bool overtaken) noexcept;
 
   /// Uniform in [0, limit).
   [[nodiscard]] Duration share_of(Duration limit) noexcept;
 
-  template <class Sink>
-  void deliver_due(Time now, Sink& sink) noexcept {
-    RawPacket packet;
-    while (!sink.full() && hold_->take_due(now, packet)) {
-      if (spec_of(packet.facts.entropy).down)
-        ++stats_.link_down;  // in flight when the link went down
-      else
-        sink.deliver(packet);
-    }
-  }
+  void deliver_due(Time now, PacketSink& sink) noexcept;
 
   /// BTH byte 4 is not covered by the iCRC (mrc-1.0 §1.12), so corruption never hits it: it would
   /// go undetected.
@@ -266,10 +182,14 @@ class FaultInjector {
   detail::FaultTable outbound_;
   std::unique_ptr<FaultHold> hold_;
   std::uint32_t slots_;
+  bool drops_damaged_;
   bool any_ = false;
   bool only_loss_ = true;  ///< no faults other than the port's loss
-  bool active_ = false;
   FaultStats stats_;
 };
+
+/// The faults of a port, which it has from the first call on. Not for ports that have another
+/// impairment. `seed`: of that first call. Throws std::bad_alloc.
+[[nodiscard]] FaultInjector& faults_of(Port& port, std::uint64_t seed = 1);
 
 }  // namespace mrc::inline v0_1::port

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
+#include <utility>
 
 #include "mrc/core/error.hpp"
 
@@ -55,12 +57,29 @@ void check_outbound(const FaultSpec& spec) {
         "set the others at the receiver");
 }
 
-FaultInjector::FaultInjector(std::uint64_t seed, std::uint32_t slots)
-    : random_(seed), slots_(slots) {}
+FaultInjector::FaultInjector(std::uint64_t seed, std::uint32_t slots, bool drops_damaged)
+    : random_(seed), slots_(slots), drops_damaged_(drops_damaged) {}
+
+FaultInjector& faults_of(Port& port, std::uint64_t seed) {
+  if (port.impairment() == nullptr)
+    port.set_impairment(
+        std::make_unique<FaultInjector>(seed, 2048, port.capabilities().drops_damaged));
+  return static_cast<FaultInjector&>(*port.impairment());
+}
+
+/// What a device that checks packets itself makes of a fault.
+FaultSpec FaultInjector::as_seen(FaultSpec spec) const noexcept {
+  if (!drops_damaged_) return spec;
+  double arrives = 1 - spec.loss;
+  for (double* rate : {&spec.corrupt, &spec.trim, &spec.trim_last_hop})
+    arrives *= 1 - std::exchange(*rate, 0);
+  spec.loss = 1 - arrives;
+  return spec;
+}
 
 void FaultInjector::set(const FaultSpec& spec) {
   check(spec);
-  port_ = spec;
+  port_ = as_seen(spec);
   update();
 }
 
@@ -70,7 +89,8 @@ void FaultInjector::set_inbound(Ev ev, const FaultSpec& spec) {
   update();
 }
 
-void FaultInjector::set_outbound(std::uint16_t port_path, const FaultSpec& spec) {
+void FaultInjector::set_outbound(std::uint16_t port_path, const FaultSpec& asked) {
+  const FaultSpec spec = as_seen(asked);
   check_outbound(spec);
   detail::set_fault(outbound_, port_path, spec);
   update();
@@ -102,9 +122,76 @@ void FaultInjector::update() {
     holds = holds || detail::holds_back(spec);
   }
   if (holds && hold_ == nullptr) hold_ = std::make_unique<FaultHold>(slots_);
+  down_ = port_.down;
   only_loss_ = port_ == FaultSpec{.loss = port_.loss} && both_.empty() && hold_ == nullptr;
   any_ = port_.any() || !inbound_.empty() || !outbound_.empty();
   active_ = any_ || (hold_ != nullptr && !hold_->empty());
+}
+
+void FaultInjector::release(Time now, PacketSink& sink) noexcept {
+  if (hold_ == nullptr) return;
+  hold_->recycle();
+  deliver_due(now, sink);
+  if (!any_ && hold_->empty()) active_ = false;
+}
+
+void FaultInjector::receive(Time now, RawPacket& packet, PacketSink& sink) noexcept {
+  if (only_loss_) {  // kept cheap: measurements with loss should show the protocol's cost
+    if (hits(port_.loss))
+      ++stats_.lost;
+    else if (!sink.full())
+      sink.deliver(packet);
+    else
+      ++stats_.overflow;
+    return;
+  }
+  const FaultSpec& spec = spec_of(packet.facts.entropy);
+  if (hold_ != nullptr) hold_->packet_passed();
+  if (survives(spec)) {
+    damage(spec, packet);
+    pass_on(spec, now, packet, sink);
+  }
+  if (hold_ != nullptr) deliver_due(now, sink);
+}
+
+void FaultInjector::pass_on(const FaultSpec& spec, Time now, const RawPacket& packet,
+                            PacketSink& sink) noexcept {
+  if (hits(spec.duplicate)) {
+    ++stats_.duplicated;
+    send_once(spec, now, packet, sink, random_.chance(0.5));
+  }
+  const bool reorder = hits(spec.reorder);
+  if (reorder) ++stats_.reordered;
+  send_once(spec, now, packet, sink, reorder);
+}
+
+void FaultInjector::send_once(const FaultSpec& spec, Time now, const RawPacket& packet,
+                              PacketSink& sink, bool overtaken) noexcept {
+  const bool delayed = spec.delay > Duration{} || spec.jitter > Duration{};
+  bool held = true;
+  if (delayed) {
+    ++stats_.delayed;
+    Time due = now + spec.delay + share_of(spec.jitter);
+    if (overtaken) due += share_of(FaultHold::kReorderTime);
+    held = hold_->until(due, packet);
+  } else if (overtaken) {
+    held = hold_->overtaken(now, 1 + random_.below(FaultHold::kReorderSpan), packet);
+  } else if (!sink.full()) {
+    sink.deliver(packet);
+  } else {
+    held = hold_ != nullptr && hold_->until(now, packet);
+  }
+  if (!held) ++stats_.overflow;
+}
+
+void FaultInjector::deliver_due(Time now, PacketSink& sink) noexcept {
+  RawPacket packet;
+  while (!sink.full() && hold_->take_due(now, packet)) {
+    if (spec_of(packet.facts.entropy).down)
+      ++stats_.link_down;  // in flight when the link went down
+    else
+      sink.deliver(packet);
+  }
 }
 
 const FaultSpec& FaultInjector::spec_of(Ev ev) const noexcept {

@@ -105,10 +105,10 @@ class PlaneKind {
     throw Error(Errc::unsupported, "planes of this kind have no address before they are open");
   }
   /// Opens the ports of one lane with a claim of that slot, or of the lowest free one; called once
-  /// per lane. `config` is in_force() and outlives this object; the seed of injected faults counts
-  /// up from `fault_seed` by plane; `log` is for this call only. Throws mrc::Error.
+  /// per lane. `config` is in_force() and outlives this object; `log` is for this call only. Throws
+  /// mrc::Error.
   [[nodiscard]] virtual OpenedPlanes open(const Config& config, std::optional<std::uint8_t> slot,
-                                          std::uint64_t fault_seed, const Log& log) = 0;
+                                          const Log& log) = 0;
 
   /// Where a device with that GID is reached, and there the process with that queue pair: at least
   /// one. Throws mrc::Error if no plane leads there.
@@ -242,7 +242,7 @@ class PlaneKind {
 
 /// Fills in the options that all kinds of ports share.
 void set_shared_options(port::PortOptions& options, const Config& config, Plane plane,
-                        std::uint8_t slot, std::uint64_t fault_seed);
+                        std::uint8_t slot);
 
 }  // namespace mrc::inline v0_1::detail
 

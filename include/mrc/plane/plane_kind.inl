@@ -41,8 +41,8 @@ Error no_verbs_planes(const Config& config) {
   return {Errc::unsupported, setting_name("verbs", config) + why};
 }
 
-void set_shared_options(port::PortOptions& o, const Config& config, Plane plane, std::uint8_t slot,
-                        std::uint64_t fault_seed) {
+void set_shared_options(port::PortOptions& o, const Config& config, Plane plane,
+                        std::uint8_t slot) {
   o.plane = plane;
   o.slot = slot;
   o.receive_buffer = config.receive_buffer;
@@ -50,7 +50,6 @@ void set_shared_options(port::PortOptions& o, const Config& config, Plane plane,
   o.receive_slots = config.expert.rx_batch;
   o.icrc = config.icrc != port::Offload::off;
   o.dscp = dscp_of(config);
-  o.fault_seed = fault_seed + plane;
 }
 
 }  // namespace mrc::inline v0_1::detail

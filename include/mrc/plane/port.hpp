@@ -6,6 +6,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -13,10 +14,8 @@
 #include <vector>
 
 #include "mrc/api/device_stats.hpp"
-#include "mrc/api/fault_spec.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/net/address.hpp"
-#include "mrc/plane/fault.hpp"
 #include "mrc/wire/burst.hpp"
 #include "mrc/wire/headers.hpp"
 #include "mrc/wire/icrc.hpp"
@@ -44,6 +43,7 @@ struct Capabilities {
   bool trimmed_packets = false;  ///< sees packets that switches have trimmed (mrc-1.0 §1.12)
   bool holds_payload = false;    ///< may read payload after transmit(): TxPacket::copy
   bool places_payload = false;   ///< may write payload to its place: RxPacket::placed
+  bool drops_damaged = false;    ///< a device drops what is damaged or trimmed before it sees it
 };
 
 /// Received packets, filled by Port::receive(). Fixed capacity; allocated once.
@@ -116,6 +116,59 @@ class PeerRoute {
   std::any value_;
 };
 
+/// A received packet before its iCRC is checked: what an Impairment acts on. The iCRC covers the
+/// addresses and ports here (mrc-1.0 §1.12).
+struct RawPacket {
+  wire::RxPacket facts;            ///< all but `bytes`, which is set after the check
+  MutableBytes bytes;              ///< BTH .. iCRC
+  IpAddress from{};                ///< the sender's address
+  std::uint16_t port = 0;          ///< UDP source port, host byte order
+  std::uint16_t to_port = 0;       ///< UDP destination port, host byte order
+  std::uint32_t flow_label = 0;    ///< of the IP header nearest to UDP; 0 on IPv4
+  std::uint8_t traffic_class = 0;  ///< of that header, or the outermost one
+  bool trimmable = false;          ///< its DSCP allows switches to trim it
+};
+
+/// Where packets go that have passed an Impairment.
+class PacketSink {
+ public:
+  /// There is no room for another one.
+  [[nodiscard]] virtual bool full() const noexcept = 0;
+  virtual void deliver(const RawPacket& packet) noexcept = 0;
+
+ protected:
+  ~PacketSink() = default;
+};
+
+/// What a port's packets pass between it and the wire: received ones before their iCRC is checked,
+/// so that damage is detected as if the network had caused it, and those to be sent. Injected
+/// faults are one (mrc/faults.hpp). Data path; the thread that owns the port.
+class Impairment {
+ public:
+  virtual ~Impairment() = default;
+  /// False: packets pass as if it were not there, and no other call is needed.
+  [[nodiscard]] bool active() const noexcept { return active_; }
+  /// The link counts as down.
+  [[nodiscard]] bool down() const noexcept { return down_; }
+  /// Packets hit since construction, by what has hit them.
+  [[nodiscard]] virtual const FaultStats& stats() const noexcept = 0;
+  /// When release() will have a packet to deliver, or kNever.
+  [[nodiscard]] virtual Time next_release() const noexcept = 0;
+
+  /// Sending: decides on the next packet of this path. True: it must be dropped silently.
+  [[nodiscard]] virtual bool vanishes(std::uint16_t port_path) noexcept = 0;
+  /// Sending: counts packets that were not accepted because the link is down.
+  virtual void count_refused(std::uint32_t packets) noexcept = 0;
+  /// Receiving, first call of a round: frees the packets delivered in earlier rounds and delivers
+  /// those that are due.
+  virtual void release(Time now, PacketSink& sink) noexcept = 0;
+  /// Receiving: acts on one packet, in place, and delivers none, one or several, now or later.
+  virtual void receive(Time now, RawPacket& packet, PacketSink& sink) noexcept = 0;
+
+ protected:
+  bool active_ = false, down_ = false;
+};
+
 /// One NIC port, that is one plane: it turns an engine's bursts into packets on a network and back.
 /// The engine never sees a port, only bursts. Calls are virtual, at most a few per burst.
 ///
@@ -185,7 +238,7 @@ class Port {
   /// never. A port with two descriptors of arrivals gives the second one here.
   [[nodiscard]] virtual int link_fd() const noexcept = 0;
   /// When receive() will return packets that poll_fd() does not announce: they had no room in `rx`,
-  /// or a fault holds them back. A past time: now; kNever: there are none.
+  /// or an impairment holds them back. A past time: now; kNever: there are none.
   [[nodiscard]] virtual Time next_release() const noexcept = 0;
 
   // --- State
@@ -222,22 +275,17 @@ class Port {
   /// sends packets one by one from now on, but those of a TxGroup::one_piece, or no longer has to.
   virtual void send_singly(bool singly) noexcept { (void)singly; }
 
-  // --- Injected faults
-  /// Faults of all packets of the port, see FaultInjector::set().
-  virtual void set_fault(const FaultSpec& spec) { faults_.set(spec); }
-  /// Faults of the packets sent on one of its paths, see FaultInjector::set_outbound().
-  virtual void set_path_fault(std::uint16_t port_path, const FaultSpec& spec) {
-    faults_.set_outbound(port_path, spec);
+  // --- What its packets pass
+  /// Puts it between the port and the wire. Not while packets that an earlier one has delivered are
+  /// still used.
+  void set_impairment(std::unique_ptr<Impairment> impairment) noexcept {
+    impairment_ = std::move(impairment);
   }
-  /// Ends all faults. Packets that are held back are still delivered when they are due.
-  void clear_faults() { faults_.clear(); }
-  /// Packets hit by injected faults.
-  [[nodiscard]] const FaultStats& fault_stats() const noexcept { return faults_.stats(); }
+  /// Null: there is none.
+  [[nodiscard]] Impairment* impairment() const noexcept { return impairment_.get(); }
 
  protected:
-  /// `fault_seed`, `fault_slots`: see FaultInjector.
-  explicit Port(std::uint64_t fault_seed = 0, std::uint32_t fault_slots = 2048)
-      : faults_(fault_seed, fault_slots) {}
+  Port() = default;
   /// Takes the other port over; for ports that can be moved.
   Port(Port&&) noexcept = default;
   /// Closes this port and takes the other one over.
@@ -245,7 +293,24 @@ class Port {
 
   Capabilities capabilities_;       ///< see capabilities()
   std::vector<std::string> notes_;  ///< see notes()
-  FaultInjector faults_;            ///< what it sends and receives passes these
+
+  /// The impairment, if it acts on packets now.
+  [[nodiscard]] Impairment* impaired() const noexcept {
+    return impairment_ != nullptr && impairment_->active() ? impairment_.get() : nullptr;
+  }
+  /// The link is down because the impairment says so.
+  [[nodiscard]] bool cut() const noexcept { return impairment_ != nullptr && impairment_->down(); }
+  /// Packets were not accepted, since the link is down.
+  void count_refused(std::uint32_t packets) noexcept {
+    if (cut()) impairment_->count_refused(packets);
+  }
+  /// When the impairment has a packet to deliver, or kNever.
+  [[nodiscard]] Time next_impaired() const noexcept {
+    return impairment_ != nullptr ? impairment_->next_release() : kNever;
+  }
+
+ private:
+  std::unique_ptr<Impairment> impairment_;
 };
 
 /// A port that copies payload within transmit() and whose driver places nothing: sockets, say. It
@@ -264,9 +329,7 @@ class CopyingPort : public Port {
   bool arm() noexcept override { return true; }
 
  protected:
-  /// See Port.
-  explicit CopyingPort(std::uint64_t fault_seed = 0, std::uint32_t fault_slots = 2048)
-      : Port(fault_seed, fault_slots) {}
+  CopyingPort() = default;
   /// See Port.
   CopyingPort(CopyingPort&&) noexcept = default;
   /// See Port.
@@ -288,10 +351,6 @@ struct PortOptions {
   bool icrc = true;
   wire::DscpMap dscp;  ///< to recognise trimmed packets
 
-  FaultSpec faults;                  ///< in force from the start
-  std::uint64_t fault_seed = 1;      ///< of the fault injector
-  std::uint32_t fault_slots = 2048;  ///< packets that faults can hold back at a time
-
   /// Throws Error that names the kind of port, the option, its value and what is allowed.
   void check(const char* kind) const;
 
@@ -312,10 +371,10 @@ inline constexpr std::size_t kMaxSges = 1024 - 2;
 }
 
 /// Checks the length of received packets, computes their iCRC for the engine to judge (mrc-1.0
-/// §2.13 steps 2 to 4), and appends them to a burst. Runs after fault injection, so that injected
-/// damage is detected like real damage. A packet that says that its iCRC covers its head alone
-/// (wire::Bth::head_check()) is taken at its word if it comes from an address of take_heads(); the
-/// bit of others may have changed on the way and means nothing. One thread at a time.
+/// §2.13 steps 2 to 4), and appends them to a burst. Runs behind the port's impairment. A packet
+/// that says that its iCRC covers its head alone (wire::Bth::head_check()) is taken at its word if
+/// it comes from an address of take_heads(); the bit of others may have changed on the way and
+/// means nothing. One thread at a time.
 class ReceiveCheck {
  public:
   /// `local`: the destination address of the packets. If `icrc` is false, the iCRC is removed

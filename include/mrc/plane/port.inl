@@ -75,8 +75,6 @@ std::uint32_t ReceiveCheck::check_of(const RawPacket& raw, const wire::RxPacket&
 void PortOptions::check(const char* kind) const {
   if (receive_slots < 1 || receive_slots > 256)
     reject(kind, "receive_slots", receive_slots, "1 to 256");
-  if (fault_slots < 1 || fault_slots > 65536)
-    reject(kind, "fault_slots", fault_slots, "1 to 65536");
   if (plane >= kMaxPlanes) reject(kind, "plane", plane, "0 to 31");
   if (!dscp.valid())
     throw Error(Errc::invalid_argument,

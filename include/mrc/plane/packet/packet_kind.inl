@@ -49,10 +49,10 @@ class PacketKind final : public PlaneKind {
     return self_in(config).addresses.front();
   }
   [[nodiscard]] OpenedPlanes open(const Config& config, std::optional<std::uint8_t> slot,
-                                  std::uint64_t fault_seed, const Log& log) override {
+                                  const Log& log) override {
     OpenedPlanes planes;
     naming_variables(config, {"fabric", "host", "slot", "lock_folder"},
-                     [&] { open_ports(planes, config, slot, fault_seed, log); });
+                     [&] { open_ports(planes, config, slot, log); });
     return planes;
   }
   [[nodiscard]] PlanePaths paths_to(const OpenedPlanes&, Plane plane, const port::PeerAddress& peer,
@@ -231,7 +231,7 @@ class PacketKind final : public PlaneKind {
     return fabric::find_self(fabric_, port::local_addresses(), config.host);
   }
   void open_ports(OpenedPlanes& planes, const Config& config, std::optional<std::uint8_t> slot,
-                  std::uint64_t fault_seed, const Log& log) {
+                  const Log& log) {
     const fabric::Host& self = self_in(config);
     const std::vector<port::VerbsPlaneName> devices = devices_of(config, self);
     port::PacketSlotClaim claim =
@@ -244,7 +244,7 @@ class PacketKind final : public PlaneKind {
                     [](const std::string& name) { return if_nametoindex(name.c_str()) != 0; });
     for (unsigned i = 0; i < fabric_.planes; ++i) {
       port::PacketPortOptions o = port_options(self, static_cast<Plane>(i), config);
-      set_shared_options(o, config, static_cast<Plane>(i), planes.slot, fault_seed);
+      set_shared_options(o, config, static_cast<Plane>(i), planes.slot);
       o.receive_slots = static_cast<std::uint16_t>(std::min(256, 4 * config.expert.rx_batch));
       o.may_be_absent = any_interface;
       auto port = devices.empty() ? std::make_unique<port::PacketPort>(o)

@@ -15,7 +15,6 @@
 #include "mrc/net/address.hpp"
 #include "mrc/net/interface.hpp"
 #include "mrc/net/socket.hpp"
-#include "mrc/plane/fault.hpp"
 #include "mrc/plane/packet/packet_kind.hpp"
 #include "mrc/plane/packet/packet_link.hpp"
 #include "mrc/plane/plane_kind.hpp"
@@ -96,7 +95,7 @@ class PacketPort final : public CopyingPort {
 
   /// False while a `down` fault is set, or the interface is gone, administratively
   /// down or without a carrier.
-  [[nodiscard]] bool link_up() const noexcept override { return interface_up_ && !faults_.down(); }
+  [[nodiscard]] bool link_up() const noexcept override { return interface_up_ && !cut(); }
   bool arm() noexcept override { return frames_->arm(); }
   /// The channel's.
   [[nodiscard]] int poll_fd() const noexcept override { return frames_->poll_fd(); }
@@ -203,14 +202,14 @@ class PacketReceiver {
 
   /// Appends what has arrived for the Ethernet address `own`, up to rx.room(). What does not fit is
   /// returned by the next call.
-  void receive(FrameChannel& channel, const wire::MacAddress& own, Time now, FaultInjector& faults,
+  void receive(FrameChannel& channel, const wire::MacAddress& own, Time now, Impairment* impairment,
                RxBurst& rx, PortStats& stats) noexcept;
 
   /// True if frames that have been read wait for room.
   [[nodiscard]] bool leftover() const noexcept { return next_ < frames_.size(); }
 
  private:
-  /// Where packets go after fault injection.
+  /// Where packets go behind the impairment.
   struct Sink;
 
   /// Parses a frame. False, and counted in `stats`, if it is not an MRC packet for this port.

@@ -28,12 +28,10 @@ PacketPort::PacketPort(const PacketPortOptions& options)
     : PacketPort((options.check(), options), std::make_unique<SocketFrames>(options)) {}
 
 PacketPort::PacketPort(PacketPortOptions options, std::unique_ptr<FrameChannel> frames)
-    : CopyingPort(options.fault_seed, options.fault_slots),
-      options_((options.check(), std::move(options))),
+    : options_((options.check(), std::move(options))),
       frames_(std::move(frames)),
       ask_(::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
   if (!ask_.open()) throw_errno("cannot open an IPv6 socket, which packet ports need");
-  faults_.set(options_.faults);
   if (!attach_interface() && !options_.may_be_absent)
     throw Error(Errc::not_found, "there is no interface " + options_.interface + " for plane " +
                                      std::to_string(options_.plane) +
@@ -80,7 +78,7 @@ struct PacketPort::Batch {
       ++before;
       return true;
     }
-    if (port.faults_.active() && port.faults_.vanishes(packet.port_path)) [[unlikely]] {
+    if (port.impaired() != nullptr && port.impairment()->vanishes(packet.port_path)) [[unlikely]] {
       if (!flush()) return false;
       ++port.stats_.tx_packets;  // counted as sent, like a loss in the network
       port.stats_.tx_bytes += packet.transport_length();
@@ -133,7 +131,7 @@ std::uint32_t PacketPort::transmit(Time now, const wire::TxBurst& burst,
 
 void PacketPort::receive(Time now, RxBurst& rx) noexcept {
   check_link(now);
-  receiver_->receive(*frames_, own_, now, faults_, rx, stats_);
+  receiver_->receive(*frames_, own_, now, impaired(), rx, stats_);
 }
 
 std::uint64_t PacketPort::add_peer(PeerId id, const Route& route) {
@@ -158,8 +156,7 @@ void PacketPort::remove_peer(PeerId id) noexcept {
 }
 
 Time PacketPort::next_release() const noexcept {
-  return receiver_->leftover() ? Time::min()
-                               : std::min(faults_.next_release(), frames_->next_look());
+  return receiver_->leftover() ? Time::min() : std::min(next_impaired(), frames_->next_look());
 }
 
 std::uint32_t PacketPort::receive_fill() const noexcept {
@@ -179,7 +176,7 @@ PacketPeer* PacketPort::find_peer(const wire::TxPacket& packet) noexcept {
 }
 
 std::uint32_t PacketPort::refuse(std::uint32_t count) noexcept {
-  if (faults_.down()) faults_.count_refused(count);
+  count_refused(count);
   stats_.tx_errors += count;
   return 0;
 }
@@ -188,25 +185,26 @@ std::uint32_t PacketPort::headers() const noexcept {
   return static_cast<std::uint32_t>(wire::envelope_size(false, options_.encapsulation));
 }
 
-/// Receives the packets that fault injection lets through, for ReceiveCheck.
-struct PacketReceiver::Sink {
+/// Receives the packets that the impairment lets through, for ReceiveCheck.
+struct PacketReceiver::Sink final : PacketSink {
+  Sink(ReceiveCheck& c, RxBurst& burst, PortStats& s) noexcept : check(c), rx(burst), stats(s) {}
   ReceiveCheck& check;
   RxBurst& rx;
   PortStats& stats;
-  [[nodiscard]] bool full() const noexcept { return rx.room() == 0; }
-  void deliver(const RawPacket& packet) noexcept { check.pass(packet, rx, stats); }
+  [[nodiscard]] bool full() const noexcept override { return rx.room() == 0; }
+  void deliver(const RawPacket& packet) noexcept override { check.pass(packet, rx, stats); }
 };
 
 PacketReceiver::PacketReceiver(const PacketReceiverOptions& options)
     : options_(options), check_(options.local, options.icrc) {
-  options_.parse.check_icrc = false;  // done after fault injection
+  options_.parse.check_icrc = false;  // done behind the impairment
 }
 
 void PacketReceiver::receive(FrameChannel& channel, const wire::MacAddress& own, Time now,
-                             FaultInjector& faults, RxBurst& rx, PortStats& stats) noexcept {
+                             Impairment* impairment, RxBurst& rx, PortStats& stats) noexcept {
   Sink sink{check_, rx, stats};
-  if (faults.active()) [[unlikely]]
-    faults.release(now, sink);
+  if (impairment != nullptr) [[unlikely]]
+    impairment->release(now, sink);
   if (sink.full()) return;
   if (!leftover()) {
     frames_ = channel.receive(rx.room());
@@ -216,8 +214,8 @@ void PacketReceiver::receive(FrameChannel& channel, const wire::MacAddress& own,
   while (leftover() && !sink.full()) {
     RawPacket packet;
     if (!take_apart(frames_[next_++], own, packet, stats)) continue;
-    if (faults.active()) [[unlikely]]
-      faults.receive(now, packet, sink);
+    if (impairment != nullptr) [[unlikely]]
+      impairment->receive(now, packet, sink);
     else
       sink.deliver(packet);
   }

@@ -46,10 +46,10 @@ class UdpKind final : public PlaneKind {
     return port::resolve(local_address(config.plane_list().front())).ip;
   }
   [[nodiscard]] OpenedPlanes open(const Config& config, std::optional<std::uint8_t> slot,
-                                  std::uint64_t fault_seed, const Log& log) override {
+                                  const Log& log) override {
     OpenedPlanes planes;
     naming_variables(config, {"planes", "paths", "udp_port", "slot", "gso", "gro"},
-                     [&] { open_ports(planes, config, slot, fault_seed, log); });
+                     [&] { open_ports(planes, config, slot, log); });
     if (!own_.empty()) return planes;  // the first lane's addresses are those of all
     note_shared_links(planes, log);
     log_.emplace(log);
@@ -191,8 +191,7 @@ class UdpKind final : public PlaneKind {
     return port::parse_local_address(text);
   }
   static void open_ports(OpenedPlanes& planes, const Config& config,
-                         std::optional<std::uint8_t> slot, std::uint64_t fault_seed,
-                         const Log& log) {
+                         std::optional<std::uint8_t> slot, const Log& log) {
     std::vector<port::LocalAddress> addresses;
     for (const std::string& text : config.plane_list()) addresses.push_back(local_address(text));
     port::SlotClaim claim = port::claim_slot(addresses, config.udp_port, slot);
@@ -203,7 +202,7 @@ class UdpKind final : public PlaneKind {
     planes.ev_bits = 16;
     for (std::size_t i = 0; i < addresses.size(); ++i) {
       port::UdpPortOptions o;
-      set_shared_options(o, config, static_cast<Plane>(i), claim.slot, fault_seed);
+      set_shared_options(o, config, static_cast<Plane>(i), claim.slot);
       o.local = addresses[i];
       o.base_port = claim.base_ports[i];
       o.paths = config.paths;

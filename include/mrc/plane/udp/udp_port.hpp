@@ -16,7 +16,6 @@
 #include "mrc/net/address.hpp"
 #include "mrc/net/interface.hpp"
 #include "mrc/net/socket.hpp"
-#include "mrc/plane/fault.hpp"
 #include "mrc/plane/plane_kind.hpp"
 #include "mrc/plane/port.hpp"
 #include "mrc/plane/udp/udp_kind.hpp"
@@ -124,7 +123,7 @@ class UdpPort final : public CopyingPort {
   /// and receive() check the interface, every kLinkCheckUp (or kLinkCheckDown) and when the kernel
   /// reports that the network is down. An interface that is renamed stays the plane's; if it is
   /// deleted, one that gets the address takes its place.
-  [[nodiscard]] bool link_up() const noexcept override { return interface_up_ && !faults_.down(); }
+  [[nodiscard]] bool link_up() const noexcept override { return interface_up_ && !cut(); }
 
   void send_singly(bool singly) noexcept override { singly_ = singly; }
 
@@ -159,9 +158,6 @@ class UdpPort final : public CopyingPort {
   /// Packets leave by the interface that has the address, or stay on this host: not so for an
   /// address on the loopback interface or a dummy, unless it is a loopback address.
   [[nodiscard]] bool on_link() const noexcept { return fixed() || interface_.link; }
-
-  /// Fault injection for the received packets with an EV, see FaultInjector::set_inbound().
-  void set_inbound_fault(Ev ev, const FaultSpec& spec);
 
   /// capabilities().receive_buffer is the kernel's receive buffer divided by this. The kernel
   /// charges whole allocations: measured on loopback (Linux 6.18), 2.0 to 2.6 bytes per byte of a
@@ -201,10 +197,10 @@ class UdpPort final : public CopyingPort {
                                    std::span<const wire::TxPacket> packets, bool joined,
                                    UdpPeer& peer, const UdpPath& path) noexcept;
 
-  /// send(), less the packets that faults drop.
-  [[nodiscard]] std::uint32_t send_faulty(const wire::TxBurst& burst,
-                                          std::span<const wire::TxPacket> packets, bool joined,
-                                          UdpPeer& peer, const UdpPath& path) noexcept;
+  /// send(), less the packets that its impairment drops.
+  [[nodiscard]] std::uint32_t send_impaired(const wire::TxBurst& burst,
+                                            std::span<const wire::TxPacket> packets, bool joined,
+                                            UdpPeer& peer, const UdpPath& path) noexcept;
 
   /// Sets a receiving socket's options, those of the first one.
   void equip(const Socket& socket) const;
@@ -310,16 +306,16 @@ class UdpReceiver {
   /// Undoes one take_heads().
   void forget_heads(const IpAddress& from) noexcept { check_.forget_heads(from); }
 
-  /// Begins a round of up to two receive() calls into the same `rx`: frees what fault injection has
+  /// Begins a round of up to two receive() calls into the same `rx`: frees what an impairment has
   /// delivered in earlier rounds, and delivers the packets that are due by now. Once per round,
   /// since `rx` refers to them.
-  void release(Time now, FaultInjector& faults, RxBurst& rx, PortStats& stats) noexcept;
+  void release(Time now, Impairment* impairment, RxBurst& rx, PortStats& stats) noexcept;
 
   /// Appends what has arrived, up to rx.room(). What does not fit is returned by the next call,
   /// which then reads no further datagrams, from whatever socket: they would overwrite the pool.
   /// `to_port` is the socket's own, covered by the iCRC; host byte order. True if there was
   /// anything to return, now or by the next call.
-  bool receive(const Socket& socket, std::uint16_t to_port, Time now, FaultInjector& faults,
+  bool receive(const Socket& socket, std::uint16_t to_port, Time now, Impairment* impairment,
                RxBurst& rx, PortStats& stats) noexcept;
 
   /// True if the last read took as many datagrams as it asked for: more may wait in the socket.
@@ -340,7 +336,7 @@ class UdpReceiver {
     std::size_t segment = 0;  ///< bytes of each packet; the last may be shorter
   };
 
-  /// Where packets go after fault injection.
+  /// Where packets go behind the impairment.
   struct Sink;
 
   /// Makes a message ready for recvmmsg().
@@ -351,7 +347,7 @@ class UdpReceiver {
                           PortStats& stats) noexcept;
 
   /// Splits what was read into packets, until the sink is full or all is done.
-  void split(Time now, FaultInjector& faults, Sink& sink) noexcept;
+  void split(Time now, Impairment* impairment, Sink& sink) noexcept;
 
   /// Reads address and control data of the datagram at next_.
   void open(PortStats& stats) noexcept;

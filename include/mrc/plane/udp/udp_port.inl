@@ -38,13 +38,11 @@
 namespace mrc::inline v0_1::port {
 
 UdpPort::UdpPort(UdpPortOptions options, Socket receive_socket, Socket second_socket)
-    : CopyingPort(options.fault_seed, options.fault_slots),
-      options_(std::move(options)),
+    : options_(std::move(options)),
       local_((options_.check(), resolve(options_.local))),
       socket_(std::move(receive_socket)),
       second_(std::move(second_socket)) {
   mrc::detail::require({mrc::detail::SystemCall::recvmmsg, mrc::detail::SystemCall::sendmmsg});
-  faults_.set(options_.faults);
   open_receiving();
   open_sending();
 }
@@ -67,18 +65,20 @@ std::uint32_t UdpPort::transmit(Time now, const wire::TxBurst& burst,
 
 void UdpPort::receive(Time now, RxBurst& rx) noexcept {
   check_link(now);
-  receiver_->release(now, faults_, rx, stats_);
+  receiver_->release(now, impaired(), rx, stats_);
   // One read in a call: the next one would overwrite what the first has brought.
   const bool second = second_.open() && now >= next_second_ && !receiver_->leftover();
   if (second && std::exchange(second_first_, !second_first_)) {
-    if (!receive_second(now, rx)) receiver_->receive(socket_, udp_port_, now, faults_, rx, stats_);
-  } else if (!receiver_->receive(socket_, udp_port_, now, faults_, rx, stats_) && second) {
+    if (!receive_second(now, rx))
+      receiver_->receive(socket_, udp_port_, now, impaired(), rx, stats_);
+  } else if (!receiver_->receive(socket_, udp_port_, now, impaired(), rx, stats_) && second) {
     (void)receive_second(now, rx);
   }
 }
 
 bool UdpPort::receive_second(Time now, RxBurst& rx) noexcept {
-  const bool any = receiver_->receive(second_, wire::kUdpPortAlternative, now, faults_, rx, stats_);
+  const bool any =
+      receiver_->receive(second_, wire::kUdpPortAlternative, now, impaired(), rx, stats_);
   if (any) second_quiet_ = now + kSecondStay;
   next_second_ = now < second_quiet_ ? now : now + kSecondPause;
   return any;
@@ -108,7 +108,7 @@ std::uint64_t UdpPort::add_peer(PeerId id, const UdpRoute& route) {
 }
 
 Time UdpPort::next_release() const noexcept {
-  return receiver_->leftover() ? Time::min() : faults_.next_release();
+  return receiver_->leftover() ? Time::min() : next_impaired();
 }
 
 std::uint32_t UdpPort::receive_fill() const noexcept {
@@ -130,10 +130,6 @@ void UdpPort::forget_heads(PeerId id) noexcept {
   UdpPeer* peer = peers_.find(id);
   if (peer != nullptr && std::exchange(peer->heads, false))
     receiver_->forget_heads(peer->address.peer().ip);
-}
-
-void UdpPort::set_inbound_fault(Ev ev, const FaultSpec& spec) {
-  faults_.set_inbound(ev, spec);
 }
 
 void UdpPort::open_receiving() {
@@ -227,12 +223,12 @@ std::uint32_t UdpPort::transmit(const wire::TxBurst& burst, const wire::TxGroup&
     return group.count;
   }
   const bool joined = !singly_ || group.one_piece;
-  return faults_.active() ? send_faulty(burst, packets, joined, *peer, paths_[path])
-                          : send(burst, packets, joined, *peer, paths_[path]);
+  return impaired() ? send_impaired(burst, packets, joined, *peer, paths_[path])
+                    : send(burst, packets, joined, *peer, paths_[path]);
 }
 
 std::uint32_t UdpPort::refuse(std::uint32_t count) noexcept {
-  if (faults_.down()) faults_.count_refused(count);
+  count_refused(count);
   stats_.tx_errors += count;
   return 0;
 }
@@ -258,13 +254,13 @@ std::uint32_t UdpPort::send(const wire::TxBurst& burst, std::span<const wire::Tx
   return outcome.taken + rest;
 }
 
-std::uint32_t UdpPort::send_faulty(const wire::TxBurst& burst,
-                                   std::span<const wire::TxPacket> packets, bool joined,
-                                   UdpPeer& peer, const UdpPath& path) noexcept {
+std::uint32_t UdpPort::send_impaired(const wire::TxBurst& burst,
+                                     std::span<const wire::TxPacket> packets, bool joined,
+                                     UdpPeer& peer, const UdpPath& path) noexcept {
   const auto index = static_cast<std::uint16_t>(&path - paths_.data());
   std::size_t first = 0;
   for (std::size_t i = 0; i < packets.size(); ++i) {
-    if (!faults_.vanishes(index)) continue;
+    if (!impairment()->vanishes(index)) continue;
     const auto sent = send(burst, packets.subspan(first, i - first), joined, peer, path);
     if (sent < i - first) return static_cast<std::uint32_t>(first + sent);
     ++stats_.tx_packets;  // counted as sent, like a loss in the network
@@ -451,13 +447,16 @@ template <class T>
 
 }  // namespace detail
 
-/// Receives the packets that fault injection lets through, for ReceiveCheck.
-struct UdpReceiver::Sink {
+/// Receives the packets that the impairment lets through, for ReceiveCheck.
+struct UdpReceiver::Sink final : PacketSink {
+  Sink(UdpReceiver& r, RxBurst& burst, PortStats& s) noexcept : receiver(r), rx(burst), stats(s) {}
   UdpReceiver& receiver;
   RxBurst& rx;
   PortStats& stats;
-  [[nodiscard]] bool full() const noexcept { return rx.room() == 0; }
-  void deliver(const RawPacket& packet) noexcept { receiver.check_.pass(packet, rx, stats); }
+  [[nodiscard]] bool full() const noexcept override { return rx.room() == 0; }
+  void deliver(const RawPacket& packet) noexcept override {
+    receiver.check_.pass(packet, rx, stats);
+  }
 };
 
 UdpReceiver::UdpReceiver(const UdpReceiverOptions& options)
@@ -485,22 +484,23 @@ void UdpReceiver::prepare(std::size_t i) noexcept {
   m.msg_flags = 0;
 }
 
-void UdpReceiver::release(Time now, FaultInjector& faults, RxBurst& rx, PortStats& stats) noexcept {
-  if (!faults.active()) [[likely]]
+void UdpReceiver::release(Time now, Impairment* impairment, RxBurst& rx,
+                          PortStats& stats) noexcept {
+  if (impairment == nullptr) [[likely]]
     return;
   Sink sink{*this, rx, stats};
-  faults.release(now, sink);
+  impairment->release(now, sink);
 }
 
 bool UdpReceiver::receive(const Socket& socket, std::uint16_t to_port, Time now,
-                          FaultInjector& faults, RxBurst& rx, PortStats& stats) noexcept {
+                          Impairment* impairment, RxBurst& rx, PortStats& stats) noexcept {
   Sink sink{*this, rx, stats};
   if (sink.full()) return true;
   if (!leftover()) {
     if (!read(socket, now, rx.room(), stats)) return false;
     to_port_ = to_port;
   }
-  split(now, faults, sink);
+  split(now, impairment, sink);
   return true;
 }
 
@@ -523,8 +523,7 @@ bool UdpReceiver::read(const Socket& socket, Time now, std::size_t room,
   return count_ > 0;
 }
 
-void UdpReceiver::split(Time now, FaultInjector& faults, Sink& sink) noexcept {
-  const bool faulty = faults.active();
+void UdpReceiver::split(Time now, Impairment* impairment, Sink& sink) noexcept {
   for (; next_ < count_; ++next_, opened_ = false) {
     if (!opened_) open(sink.stats);
     opened_ = true;
@@ -536,8 +535,8 @@ void UdpReceiver::split(Time now, FaultInjector& faults, Sink& sink) noexcept {
       packet.facts.udp_length = static_cast<std::uint32_t>(packet.bytes.size() + sizeof(wire::Udp));
       rest = rest.subspan(packet.bytes.size());
       ++packets_;
-      if (faulty) [[unlikely]]
-        faults.receive(now, packet, sink);
+      if (impairment != nullptr) [[unlikely]]
+        impairment->receive(now, packet, sink);
       else
         sink.deliver(packet);
     }

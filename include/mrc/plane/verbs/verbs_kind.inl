@@ -77,18 +77,18 @@ class VerbsKind final : public PlaneKind {
     return "its planes are not on RDMA devices (option verbs)";
   }
   [[nodiscard]] OpenedPlanes open(const Config& config, std::optional<std::uint8_t> slot,
-                                  std::uint64_t fault_seed, const Log& log) override {
+                                  const Log& log) override {
     OpenedPlanes planes;
     naming_variables(config, {"verbs", "paths", "udp_port", "slot"}, [&] {
       if (planes_.empty()) planes_ = port::all_verbs_planes();
-      open_ports(planes, config, slot, fault_seed, log);
+      open_ports(planes, config, slot, log);
     });
     return planes;
   }
 
  private:
   void open_ports(OpenedPlanes& planes, const Config& config, std::optional<std::uint8_t> slot,
-                  std::uint64_t fault_seed, const Log& log) const {
+                  const Log& log) const {
     std::vector<port::VerbsDevice> devices;
     std::vector<port::LocalAddress> addresses;
     for (const port::VerbsPlaneName& name : planes_) {
@@ -100,7 +100,7 @@ class VerbsKind final : public PlaneKind {
     for (std::size_t i = 0; i < devices.size(); ++i) {
       port::VerbsDevice& device = devices[i];
       port::VerbsPortOptions o;
-      set_shared_options(o, config, static_cast<Plane>(i), claim.slot, fault_seed);
+      set_shared_options(o, config, static_cast<Plane>(i), claim.slot);
       o.device = {device.name, device.port, device.address};
       o.paths = config.paths;
       o.placement = config.placement;

@@ -20,7 +20,6 @@
 #include "mrc/core/unique_fd.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/net/socket.hpp"
-#include "mrc/plane/fault.hpp"
 #include "mrc/plane/plane_kind.hpp"
 #include "mrc/plane/port.hpp"
 #include "mrc/plane/verbs/uc.hpp"
@@ -178,7 +177,7 @@ class VerbsPort final : public Port {
   bool arm() noexcept override;
   /// False while a `down` fault is set, or while the device is away, its port is not
   /// active, its address is gone, or the port is disabled.
-  [[nodiscard]] bool link_up() const noexcept override { return up_.load() && !faults_.down(); }
+  [[nodiscard]] bool link_up() const noexcept override { return up_.load() && !cut(); }
   [[nodiscard]] int poll_fd() const noexcept override { return events_.fd(); }
   /// poll_fd() is enough.
   [[nodiscard]] int link_fd() const noexcept override { return -1; }
@@ -196,12 +195,6 @@ class VerbsPort final : public Port {
   /// Disabled, the port is as it is while its device is away: its queue pairs are reset, and it
   /// neither sends nor reads control messages. Waits for the keeper's thread.
   void set_enabled(bool enabled) noexcept override;
-
-  /// Fault injection for the whole port, see FaultInjector::set(). A device drops damaged packets
-  /// before anybody sees them: `corrupt` and trimming act as loss.
-  void set_fault(const FaultSpec& spec) override;
-  /// Fault injection for the packets sent on a path, see FaultInjector::set_outbound().
-  void set_path_fault(std::uint16_t port_path, const FaultSpec& spec) override;
 
   /// Receive buffers of 4 KiB per byte of capabilities().receive_buffer: small packets take whole
   /// ones.
@@ -238,7 +231,7 @@ class VerbsPort final : public Port {
     std::vector<VerbsSession*> in_flight;                   ///< with writes in the device
     std::vector<VerbsSession*> waiting;                     ///< VerbsPlacement::waiting
   };
-  /// Where received packets go: fault injection, then the engine.
+  /// Where received packets go: through the impairment, then to the engine.
   struct Sink;
   /// How a packet is to be sent.
   enum class Way : std::uint8_t { ud, placed, busy, lost, impossible };

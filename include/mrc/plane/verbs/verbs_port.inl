@@ -38,20 +38,10 @@ inline void watch(const UniqueFd& epoll, int fd) {
     throw_errno("cannot watch a completion channel");
 }
 
-/// What a device sees of a fault: packets that are damaged or cut fail its check.
-[[nodiscard]] inline FaultSpec as_seen_by_device(FaultSpec spec) noexcept {
-  double arrives = 1 - spec.loss;
-  for (double* rate : {&spec.corrupt, &spec.trim, &spec.trim_last_hop})
-    arrives *= 1 - std::exchange(*rate, 0);
-  spec.loss = 1 - arrives;
-  return spec;
-}
-
 }  // namespace detail
 
 VerbsPort::VerbsPort(VerbsPortOptions options, VerbsDevice device, Socket control)
-    : Port(options.fault_seed, options.fault_slots),
-      options_((options.check(), std::move(options))),
+    : options_((options.check(), std::move(options))),
       control_(std::move(control)),
       address_{device.address, bound_port(control_)},
       token_(mrc::detail::random_seed()),
@@ -65,7 +55,6 @@ VerbsPort::VerbsPort(VerbsPortOptions options, VerbsDevice device, Socket contro
   mrc::detail::require(
       {SystemCall::poll, SystemCall::recvfrom, SystemCall::read, SystemCall::write});
   detail::watch(events_, wake_.fd());
-  set_fault(options_.faults);
   for (std::uint16_t i = 0; i < options_.paths; ++i) paths_.push_back({Ev{i}, i});
   VerbsParts parts;
   parts.queues = std::make_unique<VerbsQueues>(options_, std::move(device), qkey_);
@@ -83,6 +72,7 @@ VerbsPort::VerbsPort(VerbsPortOptions options, VerbsDevice device, Socket contro
   capabilities_.max_burst = VerbsQueues::kChain;
   capabilities_.receive_buffer = queues.receive_depth() * kUdMaxMessage / kBufferShare;
   capabilities_.exact_icrc = true;  // the device's own
+  capabilities_.drops_damaged = true;
   capabilities_.holds_payload = true;
   capabilities_.places_payload = options_.placement;
   released_.reserve(std::size_t{4} * options_.paths * options_.send_depth);
@@ -358,7 +348,7 @@ bool VerbsPort::arm() noexcept {
 }
 
 Time VerbsPort::next_release() const noexcept {
-  return faults_.next_release();
+  return next_impaired();
 }
 
 PortStats VerbsPort::stats() const noexcept {
@@ -374,25 +364,16 @@ PortStats VerbsPort::stats() const noexcept {
   return stats;
 }
 
-// --- Faults -------------------------------------------------------------------------------------
-
-void VerbsPort::set_fault(const FaultSpec& spec) {
-  faults_.set(detail::as_seen_by_device(spec));
-}
-
-void VerbsPort::set_path_fault(std::uint16_t port_path, const FaultSpec& spec) {
-  faults_.set_outbound(port_path, detail::as_seen_by_device(spec));
-}
-
 // VerbsPort: receiving.
 
-/// Receives the packets that fault injection lets through.
-struct VerbsPort::Sink {
+/// Receives the packets that the impairment lets through.
+struct VerbsPort::Sink final : PacketSink {
+  Sink(VerbsPort& p, Time time, RxBurst& burst) noexcept : port(p), now(time), rx(burst) {}
   VerbsPort& port;
   Time now;
   RxBurst& rx;
-  [[nodiscard]] bool full() const noexcept { return rx.room() == 0; }
-  void deliver(const RawPacket& raw) noexcept {
+  [[nodiscard]] bool full() const noexcept override { return rx.room() == 0; }
+  void deliver(const RawPacket& raw) noexcept override {
     wire::RxPacket packet = raw.facts;
     packet.bytes = raw.bytes;
     // Only here, where the packet is handed on: the engine must learn of it before it settles.
@@ -408,8 +389,8 @@ void VerbsPort::receive(Time now, RxBurst& rx) noexcept {
   const std::lock_guard lock(mutex_);
   Sink sink{*this, now, rx};
   headers_used_ = 0;
-  if (faults_.active()) [[unlikely]]
-    faults_.release(now, sink);
+  if (Impairment* const by = impaired()) [[unlikely]]
+    by->release(now, sink);
   if (queues_ == nullptr) return;
   if (receive_memory_ != queues_->receive_memory()) receive_memory_ = queues_->receive_memory();
   for (const std::uint32_t buffer : handed_out_) queues_->give_back(buffer);
@@ -471,8 +452,8 @@ void VerbsPort::take_in(Time now, const VerbsArrival& arrival, Sink& sink) noexc
   const std::uint32_t check = wire::view_as<wire::Be32>(rest);
   if (options_.icrc)
     facts.check = check - wire::crc32(0, Bytes(transport).first(immediate.header_length));
-  if (faults_.active()) [[unlikely]]
-    faults_.receive(now, packet, sink);
+  if (Impairment* const by = impaired()) [[unlikely]]
+    by->receive(now, packet, sink);
   else
     sink.deliver(packet);
 }
@@ -570,8 +551,8 @@ void VerbsPort::deliver_joined(const UcJoined& joined, const VerbsSession& sessi
   packet.plane = options_.plane;
   packet.placed = joined.payload_length;
   if (options_.icrc) packet.check = joined.check - wire::crc32(0, joined.header);
-  if (faults_.active()) [[unlikely]]
-    faults_.receive(sink.now, raw, sink);
+  if (Impairment* const by = impaired()) [[unlikely]]
+    by->receive(sink.now, raw, sink);
   else
     sink.deliver(raw);
 }
@@ -592,7 +573,7 @@ std::uint32_t VerbsPort::transmit(Time now, const wire::TxBurst& burst,
   std::uint32_t taken = 0;
   for (const wire::TxGroup& group : groups) {
     if (!link_up()) {
-      if (faults_.down()) faults_.count_refused(group.count);
+      count_refused(group.count);
       stats_.tx_errors += group.count;
       break;
     }
@@ -658,7 +639,7 @@ VerbsPort::Way VerbsPort::way_of(Time now, const wire::TxBurst&, const wire::TxP
                                  VerbsSession& session) noexcept {
   if (!sendable(packet, capabilities_.max_packet)) [[unlikely]]
     return Way::impossible;
-  const bool vanishes = faults_.active() && faults_.vanishes(packet.port_path);
+  const bool vanishes = impaired() != nullptr && impairment()->vanishes(packet.port_path);
   const wire::Bth& bth = detail::bth_of(packet);
   const bool first = uc_ && wire::is_data(bth.opcode()) && !bth.rtx();
   // With headers on their way anyway, a small one costs no message more.
