@@ -18,10 +18,10 @@
 #include "mrc/fabric/fabric_reader.hpp"
 #include "mrc/fabric/routes.hpp"
 #include "mrc/net/interface.hpp"
-#include "mrc/plane/packet/packet_link.hpp"
+#include "mrc/fabric/packet_link.hpp"
 #include "mrc/wire/headers.hpp"
 #include "mrc/wire/icrc.hpp"
-#include "mrc/wire/packet.hpp"
+#include "mrc/fabric/packet.hpp"
 
 namespace {
 

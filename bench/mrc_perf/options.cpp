@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "common/command_line.hpp"
-#include "mrc/api/fault_schedule.hpp"
+#include "mrc/faults/schedule.hpp"
 #include "mrc/core/error.hpp"
 #include "results.hpp"
 #include "units.hpp"

@@ -11,18 +11,17 @@
 #include <utility>
 #include <vector>
 
-#include "mrc/api/datagram_queue_pair.hpp"
-#include "mrc/api/device_stats.hpp"
+#include "mrc/datagrams.hpp"
+#include "mrc/stats.hpp"
 #include "mrc/api/endpoint_types.hpp"
-#include "mrc/api/profile_types.hpp"
-#include "mrc/api/qp_change.hpp"
+#include "mrc/profiles.hpp"
+#include "mrc/qp_change.hpp"
 #include "mrc/api/shared_receive_queue.hpp"
 #include "mrc/config.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/core/linkage.hpp"
 #include "mrc/engine/verbs_types.hpp"
 #include "mrc/exchange/connection_info.hpp"
-#include "mrc/stats.hpp"
 
 namespace mrc::inline v0_1 {
 
@@ -419,7 +418,7 @@ class MRC_API Device {
   /// it.
   bool progress() noexcept;
 
-  /// Replaces the injected faults of all planes (api/fault_schedule.hpp has the syntax); an empty
+  /// Replaces the injected faults of all planes (faults/schedule.hpp has the syntax); an empty
   /// text removes them. Throws mrc::Error and changes nothing: invalid_argument naming the token
   /// that can't be read, or the plane or path that the device does not have; unsupported for faults
   /// that a single path can't have, and for `corrupt` where option icrc=auto may leave payload
@@ -427,7 +426,7 @@ class MRC_API Device {
   void set_faults(std::string_view schedule);
 
   /// Takes a plane (0 .. plane_count() - 1) out of use, or lets it be used again, in all lanes
-  /// (mrc-1.0 §7.4): api/device_stats.hpp says what that means. When it returns, nothing more
+  /// (mrc-1.0 §7.4): stats.hpp says what that means. When it returns, nothing more
   /// leaves in a disabled plane. Throws mrc::Error: invalid_argument if there is no such plane.
   void set_plane_enabled(unsigned plane, bool enabled);
   /// Whether a plane is enabled, and up, as the last round of progress has seen it. Throws

@@ -13,7 +13,7 @@
 #include "mrc/net/address.hpp"
 #include "nccl_plugin/settings/planes.hpp"
 #if __has_include(<infiniband/verbs.h>)
-#include "mrc/plane/verbs/verbs_device.hpp"
+#include "mrc/verbs/verbs_device.hpp"
 #endif
 
 namespace mrc_nccl {

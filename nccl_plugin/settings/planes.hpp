@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "mrc/config.hpp"
-#include "mrc/plane/packet/packet_kind.hpp"
+#include "mrc/fabric/packet_kind.hpp"
 #include "nccl_plugin/settings/environment.hpp"
 #include "nccl_plugin/settings/interfaces.hpp"
 

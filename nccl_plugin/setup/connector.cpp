@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <system_error>
 
-#include "mrc/api/device_config.hpp"
+#include "mrc/config.hpp"
 #include "mrc/net/socket.hpp"
 #include "nccl_plugin/data/sender.hpp"
 #include "nccl_plugin/result.hpp"

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "mrc/api/device_config.hpp"
+#include "mrc/config.hpp"
 #include "nccl_plugin/log.hpp"
 #include "nccl_plugin/setup/nic.hpp"
 

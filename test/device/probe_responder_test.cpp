@@ -7,8 +7,8 @@
 #include <string>
 
 #include "mrc/fabric/fabric_reader.hpp"
-#include "mrc/plane/packet/packet_kind.hpp"
-#include "mrc/plane/packet/probe_responder.hpp"
+#include "mrc/fabric/packet_kind.hpp"
+#include "mrc/fabric/probe_responder.hpp"
 #include "plane/packet_rig.hpp"
 
 using namespace mrc;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The registry of profiles: states, arrays, and what changes mean for path sets (mrc-1.0 §7.7).
-#include "mrc/host/profiles.hpp"
+#include "mrc/control/profiles.hpp"
 
 #include <doctest/doctest.h>
 

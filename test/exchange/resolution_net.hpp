@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "mrc/exchange/resolution.hpp"
+#include "mrc/resolve/resolution.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/wire/transport.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Resolution of queue pairs by GID and QPN, between devices on a network in virtual time.
-#include "mrc/exchange/resolution.hpp"
+#include "mrc/resolve/resolution.hpp"
 
 #include <doctest/doctest.h>
 

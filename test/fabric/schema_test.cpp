@@ -7,7 +7,7 @@
 #include <string>
 
 #include "fabric/fixture.hpp"
-#include "mrc/json/json.hpp"
+#include "mrc/fabric/json.hpp"
 #include "support/json_schema.hpp"
 
 // docs/fabric.schema.json and docs/fabric.md name the fields that the reader knows, and no others.

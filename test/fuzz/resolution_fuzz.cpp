@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "fuzz/fuzz.hpp"
-#include "mrc/exchange/resolution.hpp"
+#include "mrc/resolve/resolution.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/wire/transport.hpp"
 

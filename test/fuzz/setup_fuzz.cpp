@@ -10,9 +10,8 @@
 #include <vector>
 
 #include "fuzz/fuzz.hpp"
-#include "mrc/api/device_config.hpp"
-#include "mrc/api/fault_schedule.hpp"
 #include "mrc/config.hpp"
+#include "mrc/faults/schedule.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/core/value_text.hpp"
 #include "mrc/exchange/connection_info.hpp"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "fuzz/fuzz.hpp"
-#include "mrc/plane/verbs/uc.hpp"
+#include "mrc/verbs/uc.hpp"
 
 // Fuzzes the readers of what the two ends of a verbs port say about placed payload. The first input
 // byte selects: bit 0 origins or headers. What was read lies inside the message; headers are the

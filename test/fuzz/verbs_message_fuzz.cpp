@@ -4,7 +4,7 @@
 
 #include "fuzz/fuzz.hpp"
 #include "mrc/core/error.hpp"
-#include "mrc/plane/verbs/verbs_device.hpp"
+#include "mrc/verbs/verbs_device.hpp"
 
 // Fuzzes what verbs ports read of their peers: control messages and the contact in ConnectionInfo.
 // The first input byte selects. What was read is the same when it is written and read again.

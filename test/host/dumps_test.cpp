@@ -16,7 +16,7 @@
 
 #include "host/control_rig.hpp"
 #include "mrc/host/device_core.hpp"
-#include "mrc/host/dumps.hpp"
+#include "mrc/control/dumps.hpp"
 
 using namespace mrc;
 using namespace mrc::test;

@@ -17,9 +17,9 @@
 #include "device/profiles_rig.hpp"
 #include "host/control_rig.hpp"
 #include "mrc/core/unique_fd.hpp"
-#include "mrc/host/dumps.hpp"
-#include "mrc/host/host_store.hpp"
-#include "mrc/host/profiles.hpp"
+#include "mrc/control/dumps.hpp"
+#include "mrc/control/host_store.hpp"
+#include "mrc/control/profiles.hpp"
 
 using namespace mrc;
 using namespace mrc::test;

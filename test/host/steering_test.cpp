@@ -16,8 +16,8 @@
 
 #include "host/control_rig.hpp"
 #include "mrc/control/line_server.hpp"
-#include "mrc/host/dumps.hpp"
-#include "mrc/host/host_store.hpp"
+#include "mrc/control/dumps.hpp"
+#include "mrc/control/host_store.hpp"
 
 using namespace mrc;
 using namespace mrc::test;

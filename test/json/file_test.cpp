@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mrc/json/json.hpp"
+#include "mrc/fabric/json.hpp"
 
 #include <doctest/doctest.h>
 #include <unistd.h>

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "mrc/json/json.hpp"
+#include "mrc/fabric/json.hpp"
 #include "support/errors.hpp"
 
 /// A file with a value of each kind, and what goes wrong with others.

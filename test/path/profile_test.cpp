@@ -7,7 +7,7 @@
 #include <string>
 
 #include "fixture.hpp"
-#include "mrc/path/usid.hpp"
+#include "mrc/fabric/usid.hpp"
 
 namespace mrc::path::profile_test {
 namespace {

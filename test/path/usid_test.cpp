@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mrc/path/usid.hpp"
+#include "mrc/fabric/usid.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mrc/api/fault_schedule.hpp"
+#include "mrc/faults/schedule.hpp"
 
 #include <doctest/doctest.h>
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "mrc/core/error.hpp"
-#include "mrc/plane/fault.hpp"
+#include "mrc/faults/injector.hpp"
 #include "support/plausible.hpp"
 
 using namespace mrc;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Slots of packet ports are locks in a folder that strangers can't write to.
-#include "mrc/plane/packet/packet_link.hpp"
+#include "mrc/fabric/packet_link.hpp"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mrc/plane/packet/packet_port.hpp"
+#include "mrc/fabric/packet_port.hpp"
 
 #include <linux/capability.h>
 #include <sys/socket.h>
@@ -8,7 +8,7 @@
 #include <cerrno>
 
 #include "mrc/net/socket.hpp"
-#include "mrc/plane/fault.hpp"
+#include "mrc/faults/injector.hpp"
 #include "plane/packet_rig.hpp"
 #include "support/errors.hpp"
 #include "support/wait.hpp"

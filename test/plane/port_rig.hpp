@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "mrc/core/random.hpp"
-#include "mrc/plane/port.hpp"
+#include "mrc/plane/plane.hpp"
 #include "mrc/wire/burst.hpp"
 #include "mrc/wire/headers.hpp"
 #include "support/wait.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mrc/plane/verbs/uc.hpp"
+#include "mrc/verbs/uc.hpp"
 
 #include <doctest/doctest.h>
 

@@ -2,7 +2,7 @@
 // How full the receive buffer of a UDP port is.
 #include <doctest/doctest.h>
 
-#include "mrc/plane/udp/udp_port.hpp"
+#include "mrc/plane/udp_port.hpp"
 #include "udp_rig.hpp"
 
 using namespace mrc;

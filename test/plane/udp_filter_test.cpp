@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mrc/plane/udp/udp_port.hpp"
+#include "mrc/plane/udp_port.hpp"
 
 #include <doctest/doctest.h>
 #include <netinet/udp.h>

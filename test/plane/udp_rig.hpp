@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "mrc/net/socket.hpp"
-#include "mrc/plane/fault.hpp"
+#include "mrc/faults/injector.hpp"
 #include "mrc/plane/slot.hpp"
-#include "mrc/plane/udp/udp_port.hpp"
+#include "mrc/plane/udp_port.hpp"
 #include "mrc/wire/headers.hpp"
 #include "plane/port_rig.hpp"
 

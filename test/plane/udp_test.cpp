@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mrc/plane/udp/udp_port.hpp"
+#include "mrc/plane/udp_port.hpp"
 
 #include <doctest/doctest.h>
 #include <netinet/udp.h>
@@ -9,7 +9,7 @@
 #include <set>
 
 #include "mrc/net/socket.hpp"
-#include "mrc/plane/udp/udp_kind.hpp"
+#include "mrc/plane/udp_kind.hpp"
 #include "udp_rig.hpp"
 
 using namespace mrc;

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "mrc/api/device_config.hpp"
-#include "mrc/plane/udp/udp_kind.hpp"
+#include "mrc/config.hpp"
+#include "mrc/plane/udp_kind.hpp"
 #include "plane/udp_rig.hpp"
 #include "support/network.hpp"
 

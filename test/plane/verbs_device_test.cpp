@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How planes on RDMA devices are named. No device is needed.
 #if __has_include(<infiniband/verbs.h>)
-#include "mrc/plane/verbs/verbs_device.hpp"
+#include "mrc/verbs/verbs_device.hpp"
 
 #include <doctest/doctest.h>
 

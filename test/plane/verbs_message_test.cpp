@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "mrc/core/error.hpp"
-#include "mrc/plane/verbs/verbs_device.hpp"
-#include "mrc/plane/verbs/verbs_queues.hpp"
+#include "mrc/verbs/verbs_device.hpp"
+#include "mrc/verbs/verbs_queues.hpp"
 #include "support/errors.hpp"
 
 using namespace mrc;

@@ -79,7 +79,7 @@ expect 'nothing is dropped' [ "$(port_value "$port" dropped)" = 0 ]
 expect 'most is marked' between 25 "$(counted ecn marked)" 46
 expect 'and counted' [ "$(counted ecn marked)" = "$(port_value "$port" marked)" ]
 
-# What wire/packet.hpp makes of a packet: 28 bytes from the UDP header on, both IP lengths
+# What fabric/packet.hpp makes of a packet: 28 bytes from the UDP header on, both IP lengths
 # shortened, DSCP 16 (trimmed at the last hop) outside, the UDP length as it was. What the way does:
 # three hops, only the host's uSID left. As hexadecimal digits, two per byte.
 zeros=$(printf '0%.0s' {1..20})

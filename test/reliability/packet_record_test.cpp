@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where the short fields of a packet record end: time, place in the send order, links.
-#include "mrc/reliability/send_window.hpp"
+#include "mrc/engine/send_window.hpp"
 
 #include <doctest/doctest.h>
 

@@ -15,7 +15,7 @@
 
 #include "mrc/core/unique_fd.hpp"
 #include "mrc/net/socket.hpp"
-#include "mrc/wire/packet.hpp"
+#include "mrc/fabric/packet.hpp"
 
 namespace mrc::forge {
 

@@ -17,7 +17,7 @@
 
 #include "mrc/core/unique_fd.hpp"
 #include "mrc/net/address.hpp"
-#include "mrc/wire/packet.hpp"
+#include "mrc/fabric/packet.hpp"
 #include "mrc/wire/transport.hpp"
 
 namespace mrc::forge {

@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "mrc/wire/packet.hpp"
+#include "mrc/fabric/packet.hpp"
 #include "support/sim_rig.hpp"
 
 using namespace mrc;

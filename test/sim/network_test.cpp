@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "mrc/wire/packet.hpp"
+#include "mrc/fabric/packet.hpp"
 
 using namespace mrc;
 using namespace mrc::sim;

@@ -14,14 +14,14 @@ BEGIN {
   except("verbs_shim", "mrc/reliability/retry.hpp")
   # A NIC is what a fabric description, or an RDMA device, says of this host.
   except("nccl_plugin", "mrc/fabric/fabric_reader.hpp")
-  except("nccl_plugin", "mrc/plane/packet/packet_kind.hpp")
-  except("nccl_plugin", "mrc/plane/verbs/verbs_device.hpp")
+  except("nccl_plugin", "mrc/fabric/packet_kind.hpp")
+  except("nccl_plugin", "mrc/verbs/verbs_device.hpp")
   # A device's kind of planes knows the address that it would have.
   except("verbs_shim", "mrc/host/modules.hpp")
   # mrc_ctl.h acts on all devices of the host.
-  except("verbs_shim", "mrc/host/host_store.hpp")
-  except("verbs_shim", "mrc/host/dumps.hpp")
-  except("verbs_shim", "mrc/host/profiles.hpp")
+  except("verbs_shim", "mrc/control/host_store.hpp")
+  except("verbs_shim", "mrc/control/dumps.hpp")
+  except("verbs_shim", "mrc/control/profiles.hpp")
 }
 FNR == 1 {
   folder = FILENAME

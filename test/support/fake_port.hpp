@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "mrc/core/random.hpp"
-#include "mrc/plane/port.hpp"
+#include "mrc/plane/plane.hpp"
 #include "mrc/wire/transport.hpp"
 
 /// A port in virtual time that does all that the contract allows, at random: it

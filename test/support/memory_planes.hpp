@@ -19,11 +19,11 @@
 #include <utility>
 #include <vector>
 
-#include "mrc/api/device_config.hpp"
+#include "mrc/config.hpp"
 #include "mrc/core/unique_fd.hpp"
 #include "mrc/host/device_core.hpp"
 #include "mrc/plane/plane_kind.hpp"
-#include "mrc/plane/port.hpp"
+#include "mrc/plane/plane.hpp"
 
 /// Planes in memory: whole devices of one process, connected by no network. For tests of devices
 /// that need no sockets, and to measure what a device costs without them. Also an example of what

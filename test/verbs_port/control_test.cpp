@@ -9,8 +9,8 @@
 #include <random>
 
 #include "mrc/net/socket.hpp"
-#include "mrc/plane/verbs/verbs_device.hpp"
-#include "mrc/plane/verbs/verbs_port.hpp"
+#include "mrc/verbs/verbs_device.hpp"
+#include "mrc/verbs/verbs_port.hpp"
 #include "verbs_port_rig.hpp"
 
 using namespace mrc;

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "device/fabric_rig.hpp"
-#include "mrc/plane/packet/packet_link.hpp"
+#include "mrc/fabric/packet_link.hpp"
 #include "plane/packet_rig.hpp"
 #include "support/own_folder.hpp"
 #include "verbs_port_rig.hpp"

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "mrc/wire/packet.hpp"
+#include "mrc/fabric/packet.hpp"
 #include "mrc/wire/transport.hpp"
 #include "vectors.hpp"
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "mrc/wire/packet.hpp"
+#include "mrc/fabric/packet.hpp"
 #include "vectors.hpp"
 
 namespace mrc::wire::extension_test {

@@ -9,7 +9,7 @@
 
 #include "mrc/core/random.hpp"
 #include "mrc/wire/icrc.hpp"
-#include "mrc/wire/packet.hpp"
+#include "mrc/fabric/packet.hpp"
 #include "vectors.hpp"
 
 namespace mrc::wire::packet_test {

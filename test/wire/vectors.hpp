@@ -9,7 +9,7 @@
 
 #include "mrc/core/random.hpp"
 #include "mrc/core/types.hpp"
-#include "mrc/wire/packet.hpp"
+#include "mrc/fabric/packet.hpp"
 
 /// The worked packets of mrc-1.0 §1.15 and helpers of the wire tests.
 namespace mrc::wire::test {

@@ -12,7 +12,7 @@
 
 #include "common/program.hpp"
 #include "common/terminal.hpp"
-#include "mrc/json/json.hpp"
+#include "mrc/fabric/json.hpp"
 #include "mrc/version.hpp"
 
 /// The options of a program, read by CLI11. Included by options.cpp alone, since CLI11 takes ten

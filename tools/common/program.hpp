@@ -8,7 +8,7 @@
 #include <string>
 
 #include "mrc/core/error.hpp"
-#include "mrc/json/json.hpp"
+#include "mrc/fabric/json.hpp"
 
 namespace mrc::tools {
 

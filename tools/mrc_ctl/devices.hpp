@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "mrc/control/client.hpp"
-#include "mrc/host/host_store.hpp"
+#include "mrc/control/host_store.hpp"
 #include "mrc_ctl/options.hpp"
 
 namespace mrc::ctl_tool {

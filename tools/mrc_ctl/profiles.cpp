@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "mrc/core/error.hpp"
-#include "mrc/host/dumps.hpp"
-#include "mrc/host/host_store.hpp"
-#include "mrc/host/profiles.hpp"
-#include "mrc/json/json.hpp"
+#include "mrc/control/dumps.hpp"
+#include "mrc/control/host_store.hpp"
+#include "mrc/control/profiles.hpp"
+#include "mrc/fabric/json.hpp"
 #include "mrc_ctl/steer.hpp"
 #include "mrc_ctl/views.hpp"
 

@@ -12,7 +12,7 @@
 #include "mrc/core/error.hpp"
 #include "mrc/core/value_text.hpp"
 #include "mrc/fabric/description.hpp"
-#include "mrc/host/dumps.hpp"
+#include "mrc/control/dumps.hpp"
 #include "mrc_ctl/views.hpp"
 
 namespace mrc::ctl_tool {

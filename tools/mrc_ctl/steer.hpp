@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "mrc/host/host_store.hpp"
+#include "mrc/control/host_store.hpp"
 #include "mrc_ctl/devices.hpp"
 
 /// Commands that take planes and paths out of use, or use them again: in single devices, or in all

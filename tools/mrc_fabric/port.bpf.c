@@ -114,7 +114,7 @@ static __always_inline void set_payload_length(struct __sk_buff* skb, __u32 ip, 
   bpf_skb_store_bytes(skb, ip + offsetof(struct ipv6hdr, payload_len), &length, sizeof length, 0);
 }
 
-// As wire/packet.hpp: changes the inner and outer IP lengths and the outermost DSCP, not the
+// As fabric/packet.hpp: changes the inner and outer IP lengths and the outermost DSCP, not the
 // UDP length.
 static __always_inline int trim(struct __sk_buff* skb, const struct layout* at, __u8 dscp) {
   __u32 end = at->udp + PORT_TRIM_KEEP;

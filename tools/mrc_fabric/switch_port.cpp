@@ -13,7 +13,7 @@
 #include <filesystem>
 #include <string_view>
 
-#include "mrc/wire/packet.hpp"
+#include "mrc/fabric/packet.hpp"
 
 // The object file of port.bpf.c, as part of this program.
 asm(R"(

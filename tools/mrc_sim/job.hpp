@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "mrc/json/json.hpp"
+#include "mrc/fabric/json.hpp"
 #include "mrc/sim/simulation.hpp"
 
 namespace mrc::tools {

@@ -19,8 +19,8 @@
 
 #include "mrc/core/system.hpp"
 #include "mrc/core/unique_fd.hpp"
-#include "mrc/host/host_store.hpp"
-#include "mrc/host/profiles.hpp"
+#include "mrc/control/host_store.hpp"
+#include "mrc/control/profiles.hpp"
 #include "verbs_shim/errors.hpp"
 #include "verbs_shim/libmrc/host_devices.hpp"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "mrc/host/host_store.hpp"
+#include "mrc/control/host_store.hpp"
 #include "mrc/mrc.hpp"
 
 namespace mrc_verbs {

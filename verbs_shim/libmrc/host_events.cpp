@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "mrc/core/system.hpp"
-#include "mrc/host/dumps.hpp"
+#include "mrc/control/dumps.hpp"
 #include "verbs_shim/libmrc/host_devices.hpp"
 #include "verbs_shim/log.hpp"
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "mrc/core/unique_fd.hpp"
-#include "mrc/host/host_store.hpp"
+#include "mrc/control/host_store.hpp"
 #include "mrc/mrc.hpp"
 
 namespace mrc_verbs {

@@ -3,9 +3,9 @@
 
 /// Definitions: configuration, exchange of connection data, the texts of values and addresses.
 #include "mrc/api/device_config.inl"
-#include "mrc/api/option_table.inl"
+#include "mrc/config.inl"
 #include "mrc/core/value_text.inl"
 #include "mrc/exchange/connection_info.inl"
-#include "mrc/exchange/tcp_exchange.inl"
+#include "mrc/exchange.inl"
 #include "mrc/net/address.inl"
 #include "mrc/version.inl"

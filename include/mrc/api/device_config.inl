@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "mrc/api/device_config.hpp"
+#include "mrc/config.hpp"
 
 #include <algorithm>
 #include <charconv>

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "mrc/api/device_stats.hpp"
+#include "mrc/stats.hpp"
 
 /// Statistics as JSON and back: every field under its own name.
 namespace mrc::inline v0_1 {

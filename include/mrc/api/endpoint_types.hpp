@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "mrc/api/profile_types.hpp"
+#include "mrc/profiles.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/path/expand.hpp"

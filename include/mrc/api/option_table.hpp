@@ -16,7 +16,7 @@ namespace mrc::inline v0_1 {
 /// docs/configuration.md are made from this table; defaults are in Config itself. Options are
 /// constants, so any thread may use them.
 
-struct Config;  // api/device_config.hpp
+struct Config;  // config.hpp
 
 struct Option;
 
@@ -24,7 +24,7 @@ namespace detail {
 /// The option whose name is closest to `name`, or nullptr when none is close.
 [[nodiscard]] const Option* similar_option(std::string_view name);
 
-struct OptionKind;  // the member of Config, its type and its range (api/option_table.inl)
+struct OptionKind;  // the member of Config, its type and its range (config.inl)
 /// Sets the option from text; false and no change when that is malformed or out of range.
 [[nodiscard]] bool try_assign(const Option& option, Config& config, std::string_view text);
 }  // namespace detail

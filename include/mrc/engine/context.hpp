@@ -25,7 +25,7 @@
 #include "mrc/engine/peer.hpp"
 #include "mrc/engine/queue_pair.hpp"
 #include "mrc/engine/queues.hpp"
-#include "mrc/reliability/send_window.hpp"
+#include "mrc/engine/send_window.hpp"
 #include "mrc/wire/burst.hpp"
 #include "mrc/wire/headers.hpp"
 #include "mrc/wire/opcode.hpp"

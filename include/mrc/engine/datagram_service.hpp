@@ -9,7 +9,7 @@
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/context.hpp"
-#include "mrc/engine/datagram_tables.hpp"
+#include "mrc/resolve/datagrams.hpp"
 #include "mrc/engine/teardown.hpp"
 #include "mrc/wire/burst.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "mrc/engine/datagram_tables.hpp"
+#include "mrc/resolve/datagrams.hpp"
 
 namespace mrc::inline v0_1::engine {
 

@@ -17,7 +17,7 @@
 
 namespace mrc::inline v0_1::engine {
 
-/// A resolution message (exchange/resolution.hpp) that a port has received.
+/// A resolution message (resolve/resolution.hpp) that a port has received.
 struct ResolutionInput {
   Plane plane = 0;                                        ///< in which it arrived
   std::uint64_t source = 0;                               ///< RxPacket::source

@@ -389,7 +389,7 @@ class Engine {
   [[nodiscard]] std::span<const wire::RxPacket> early() const noexcept { return early_; }
   /// See early(). `taken`: how many went to receive().
   void forget_early(std::size_t taken) noexcept;
-  /// The oldest resolution message, for the driver (exchange/resolution.hpp).
+  /// The oldest resolution message, for the driver (resolve/resolution.hpp).
   bool poll_resolution(ResolutionInput& input) noexcept { return endpoint_.poll_resolution(input); }
   /// True if there is one.
   [[nodiscard]] bool has_resolution() const noexcept { return endpoint_.has_resolution(); }

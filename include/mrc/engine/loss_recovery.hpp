@@ -9,7 +9,7 @@
 #include "mrc/core/types.hpp"
 #include "mrc/engine/context.hpp"
 #include "mrc/engine/teardown.hpp"
-#include "mrc/reliability/send_window.hpp"
+#include "mrc/engine/send_window.hpp"
 #include "mrc/wire/burst.hpp"
 
 namespace mrc::inline v0_1::engine {

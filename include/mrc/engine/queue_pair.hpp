@@ -17,9 +17,9 @@
 #include "mrc/engine/memory.hpp"
 #include "mrc/engine/queues.hpp"
 #include "mrc/engine/verbs_types.hpp"
-#include "mrc/reliability/receive_window.hpp"
+#include "mrc/engine/receive_window.hpp"
 #include "mrc/reliability/retry.hpp"
-#include "mrc/reliability/send_window.hpp"
+#include "mrc/engine/send_window.hpp"
 #include "mrc/wire/headers.hpp"
 #include "mrc/wire/opcode.hpp"
 

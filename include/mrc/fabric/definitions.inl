@@ -5,5 +5,5 @@
 #include "mrc/fabric/description.inl"
 #include "mrc/fabric/fabric_reader.inl"
 #include "mrc/fabric/routes.inl"
-#include "mrc/json/json.inl"
-#include "mrc/path/usid.inl"
+#include "mrc/fabric/json.inl"
+#include "mrc/fabric/usid.inl"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "mrc/core/types.hpp"
-#include "mrc/path/usid.hpp"
+#include "mrc/fabric/usid.hpp"
 #include "mrc/wire/burst.hpp"
 #include "mrc/wire/ip.hpp"
 

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "mrc/fabric/description.hpp"
-#include "mrc/json/json.hpp"
+#include "mrc/fabric/json.hpp"
 
 namespace mrc::inline v0_1::fabric {
 

@@ -21,7 +21,7 @@
 
 #include "mrc/core/error.hpp"
 #include "mrc/fabric/description.hpp"
-#include "mrc/json/json.hpp"
+#include "mrc/fabric/json.hpp"
 #include "mrc/path/path_entry.hpp"
 #include "mrc/wire/headers.hpp"
 

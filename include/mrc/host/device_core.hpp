@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "mrc/api/device_config.hpp"
-#include "mrc/api/device_stats.hpp"
+#include "mrc/config.hpp"
+#include "mrc/stats.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/system.hpp"

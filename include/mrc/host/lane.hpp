@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "mrc/api/device_config.hpp"
-#include "mrc/api/device_stats.hpp"
-#include "mrc/api/qp_change.hpp"
+#include "mrc/config.hpp"
+#include "mrc/stats.hpp"
+#include "mrc/qp_change.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/system.hpp"

@@ -9,10 +9,10 @@
 #include <string_view>
 #include <vector>
 
-#include "mrc/api/device_config.hpp"
-#include "mrc/api/device_stats.hpp"
-#include "mrc/api/profile_types.hpp"
-#include "mrc/api/qp_change.hpp"
+#include "mrc/config.hpp"
+#include "mrc/stats.hpp"
+#include "mrc/profiles.hpp"
+#include "mrc/qp_change.hpp"
 #include "mrc/cc/controller.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/path/path_entry.hpp"

@@ -10,16 +10,16 @@
 
 #include "mrc/api/option_table.hpp"
 #include "mrc/core/error.hpp"
-#include "mrc/plane/udp/udp_kind.hpp"
+#include "mrc/plane/udp_kind.hpp"
 
 #ifdef MRC_BUILDS_LIBRARY
-#include "mrc/host/administration.hpp"
-#include "mrc/host/faults.hpp"
-#include "mrc/host/lane_resolver.hpp"
-#include "mrc/plane/packet/packet_kind.hpp"
-#include "mrc/plane/packet/packet_link.hpp"
+#include "mrc/control/administration.hpp"
+#include "mrc/faults/lane_faults.hpp"
+#include "mrc/resolve/resolver.hpp"
+#include "mrc/fabric/packet_kind.hpp"
+#include "mrc/fabric/packet_link.hpp"
 #if __has_include(<infiniband/verbs.h>)
-#include "mrc/plane/verbs/verbs_kind.hpp"
+#include "mrc/verbs/verbs_kind.hpp"
 #define MRC_HAS_VERBS 1
 #endif
 #endif

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "mrc/api/device_config.hpp"
-#include "mrc/api/device_stats.hpp"
+#include "mrc/config.hpp"
+#include "mrc/stats.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/core/unique_fd.hpp"

@@ -12,7 +12,7 @@
 #include <thread>
 #include <utility>
 
-#include "mrc/api/device_config.hpp"
+#include "mrc/config.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/core/system.hpp"
 #include "mrc/core/types.hpp"

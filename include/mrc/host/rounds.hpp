@@ -11,14 +11,14 @@
 #include <string>
 #include <vector>
 
-#include "mrc/api/device_config.hpp"
+#include "mrc/config.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/engine.hpp"
 #include "mrc/host/cq_events.hpp"
 #include "mrc/host/modules.hpp"
 #include "mrc/host/peers.hpp"
 #include "mrc/plane/plane_kind.hpp"
-#include "mrc/plane/port.hpp"
+#include "mrc/plane/plane.hpp"
 #include "mrc/wire/burst.hpp"
 
 namespace mrc::inline v0_1::detail {

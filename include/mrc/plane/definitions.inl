@@ -4,9 +4,9 @@
 /// Definitions: ports on UDP sockets, and the packets that they build and parse.
 #include "mrc/net/interface.inl"
 #include "mrc/net/socket.inl"
-#include "mrc/plane/port.inl"
+#include "mrc/plane/plane.inl"
 #include "mrc/plane/slot.inl"
-#include "mrc/plane/udp/udp_kind.inl"
-#include "mrc/plane/udp/udp_port.inl"
+#include "mrc/plane/udp_kind.inl"
+#include "mrc/plane/udp_port.inl"
 #include "mrc/wire/icrc.inl"
-#include "mrc/wire/packet.inl"
+#include "mrc/fabric/packet.inl"

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "mrc/api/profile_types.hpp"
+#include "mrc/profiles.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/path/expand.hpp"
 #include "mrc/path/path_entry.hpp"

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "mrc/api/device_config.hpp"
-#include "mrc/api/profile_types.hpp"
+#include "mrc/config.hpp"
+#include "mrc/profiles.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
@@ -18,7 +18,7 @@
 #include "mrc/net/address.hpp"
 #include "mrc/path/path_entry.hpp"
 #include "mrc/plane/ev_table.hpp"
-#include "mrc/plane/port.hpp"
+#include "mrc/plane/plane.hpp"
 #include "mrc/plane/slot.hpp"
 #include "mrc/wire/burst.hpp"
 #include "mrc/wire/headers.hpp"

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "mrc/core/types.hpp"
-#include "mrc/reliability/send_window.hpp"
+#include "mrc/engine/send_window.hpp"
 
 namespace mrc::inline v0_1::reliability {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "mrc/core/error.hpp"
-#include "mrc/path/usid.hpp"
+#include "mrc/fabric/usid.hpp"
 #include "mrc/sim/network.hpp"
 #include "mrc/sim/switch.hpp"
 

@@ -6,13 +6,13 @@
 #include <span>
 #include <vector>
 
-#include "mrc/api/device_stats.hpp"
+#include "mrc/stats.hpp"
 #include "mrc/engine/engine.hpp"
 #include "mrc/net/address.hpp"
-#include "mrc/plane/port.hpp"
+#include "mrc/plane/plane.hpp"
 #include "mrc/sim/fabric.hpp"
 #include "mrc/sim/network.hpp"
-#include "mrc/wire/packet.hpp"
+#include "mrc/fabric/packet.hpp"
 
 namespace mrc::inline v0_1::sim {
 

@@ -11,7 +11,7 @@
 #include "mrc/core/types.hpp"
 #include "mrc/wire/headers.hpp"
 #include "mrc/wire/ip.hpp"
-#include "mrc/wire/packet.hpp"
+#include "mrc/fabric/packet.hpp"
 
 namespace mrc::inline v0_1::sim {
 

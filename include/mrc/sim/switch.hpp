@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "mrc/core/types.hpp"
-#include "mrc/path/usid.hpp"
+#include "mrc/fabric/usid.hpp"
 #include "mrc/sim/network.hpp"
 
 namespace mrc::inline v0_1::sim {

@@ -779,7 +779,7 @@ static_assert(kEthernetLink == 38 && kMaxEnvelope == 112 && kMaxWriteHeader == 4
 static_assert(kMaxWriteOverhead == 47 && kNominalOverhead == 48);
 
 /// Messages by which OpenMRC devices find out how to reach a queue pair of which only GID and QPN
-/// are known (exchange/resolution.hpp). An extension: the opcode is not one of MRC, and other
+/// are known (resolve/resolution.hpp). An extension: the opcode is not one of MRC, and other
 /// implementations drop it.
 
 /// Steps of a resolution. "A" asks, "B" answers.

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "mrc/api/device_config.hpp"
+#include "mrc/config.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc_ctl/check/results.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "mrc/api/device_config.hpp"
+#include "mrc/config.hpp"
 #include "mrc_ctl/check/facts.hpp"
 #include "mrc_ctl/check/plane_sockets.hpp"
 #include "mrc_ctl/options.hpp"

@@ -10,7 +10,7 @@ namespace mrc::ctl_tool {
 /// A counter of a device's reports, and the metric that shows it. The table of docs/serve.md is
 /// compared with these by a test.
 struct CounterField {
-  const char* field;   ///< of the report (mrc/api/device_stats.hpp)
+  const char* field;   ///< of the report (mrc/stats.hpp)
   const char* metric;  ///< without the prefix
   const char* help;
 };

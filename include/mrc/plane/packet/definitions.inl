@@ -2,7 +2,7 @@
 #pragma once
 
 /// Definitions: the planes of a fabric description.
-#include "mrc/plane/packet/packet_kind.inl"
-#include "mrc/plane/packet/packet_link.inl"
-#include "mrc/plane/packet/packet_port.inl"
-#include "mrc/plane/packet/probe_responder.inl"
+#include "mrc/fabric/packet_kind.inl"
+#include "mrc/fabric/packet_link.inl"
+#include "mrc/fabric/packet_port.inl"
+#include "mrc/fabric/probe_responder.inl"

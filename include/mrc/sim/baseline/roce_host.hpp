@@ -15,7 +15,7 @@
 #include "mrc/wire/headers.hpp"
 #include "mrc/wire/icrc.hpp"
 #include "mrc/wire/ip.hpp"
-#include "mrc/wire/packet.hpp"
+#include "mrc/fabric/packet.hpp"
 #include "mrc/wire/transport.hpp"
 
 namespace mrc::inline v0_1::sim::baseline {

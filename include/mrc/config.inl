@@ -1,0 +1,908 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "mrc/api/option_table.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "mrc/config.hpp"
+#include "mrc/core/error.hpp"
+#include "mrc/core/linkage.hpp"
+#include "mrc/core/types.hpp"
+#include "mrc/core/value_text.hpp"
+
+namespace mrc::inline v0_1::detail {
+
+/// The kinds of options: where in a Config the value is, its range, and its form as text.
+
+/// Where an option's value is: a member of Config, or of Config::expert. Implicit from both.
+template <class T>
+struct ConfigMember {
+  constexpr ConfigMember(T Config::*member) : plain(member) {}
+  constexpr ConfigMember(T ExpertConfig::*member) : expert(member) {}
+  [[nodiscard]] const T& of(const Config& c) const {
+    return plain != nullptr ? c.*plain : c.expert.*expert;
+  }
+  [[nodiscard]] T& of(Config& c) const { return plain != nullptr ? c.*plain : c.expert.*expert; }
+
+  T Config::*plain = nullptr;
+  T ExpertConfig::*expert = nullptr;
+};
+
+/// on or off.
+struct BoolOption {
+  /// The value.
+  ConfigMember<bool> member;
+};
+
+/// How a number is written in messages and documents.
+enum class NumberStyle : std::uint8_t { plain, size, mtu, zero_is_auto };
+
+/// A number or a duration between two limits, both included.
+template <class T>
+struct NumberOption {
+  /// The value.
+  ConfigMember<T> member;
+  /// Smallest value allowed.
+  T min;
+  /// Largest value allowed.
+  T max;
+  /// How the number is written.
+  NumberStyle style = NumberStyle::plain;
+};
+
+/// A value of an enumeration and its name.
+template <class E>
+struct Choice {
+  /// The name, as in a variable or on a command line.
+  std::string_view name;
+  /// The value of that name.
+  E value;
+};
+/// Names of the congestion control algorithms.
+inline constexpr std::array<Choice<cc::Algorithm>, 3> kCcChoices{{{"nscc", cc::Algorithm::nscc},
+                                                                  {"fixed", cc::Algorithm::fixed},
+                                                                  {"none", cc::Algorithm::none}}};
+/// Names of the offload settings.
+inline constexpr std::array<Choice<port::Offload>, 3> kOffloadChoices{
+    {{"auto", port::Offload::automatic}, {"on", port::Offload::on}, {"off", port::Offload::off}}};
+/// Names of the log levels.
+inline constexpr std::array<Choice<LogLevel>, 3> kLogChoices{
+    {{"off", LogLevel::off}, {"warn", LogLevel::warn}, {"info", LogLevel::info}}};
+
+/// Names of the kinds of peers.
+inline constexpr std::array<Choice<PeerKind>, 3> kPeerChoices{
+    {{"any", PeerKind::any}, {"openmrc", PeerKind::openmrc}, {"mrc", PeerKind::mrc}}};
+
+/// One of a few names.
+template <class E>
+struct ChoiceOption {
+  /// The value.
+  ConfigMember<E> member;
+  /// The values allowed.
+  const std::array<Choice<E>, 3>* choices;
+};
+
+/// A text with a syntax of its own. `mistake_in` returns what is wrong with a text and what is
+/// allowed instead, or an empty string; `allowed` is for the documentation.
+struct TextOption {
+  /// The value.
+  ConfigMember<std::string> member;
+  /// What is wrong with a text, what is allowed included; empty: nothing.
+  std::string (*mistake_in)(std::string_view text);
+  /// What is allowed, in words.
+  std::string_view allowed;
+};
+
+/// Several texts, separated by commas; `allowed` says in words what they may be.
+struct ListOption {
+  /// The value.
+  ConfigMember<std::vector<std::string>> member;
+  /// What is allowed, in words.
+  std::string_view allowed;
+};
+
+using OptionVariant =
+    std::variant<BoolOption, NumberOption<int>, NumberOption<std::uint8_t>,
+                 NumberOption<std::uint16_t>, NumberOption<std::uint32_t>,
+                 NumberOption<std::uint64_t>, NumberOption<double>, NumberOption<Duration>,
+                 ChoiceOption<cc::Algorithm>, ChoiceOption<port::Offload>, ChoiceOption<LogLevel>,
+                 TextOption, ListOption, ChoiceOption<PeerKind>>;
+
+/// std::visit() of a kind, as a switch: it compiles in a fraction of the time.
+template <class F>
+decltype(auto) visit_kind(const F& f, const OptionVariant& kind) {
+  static_assert(std::variant_size_v<OptionVariant> == 14);
+  switch (kind.index()) {
+    case 0:
+      return f(*std::get_if<0>(&kind));
+    case 1:
+      return f(*std::get_if<1>(&kind));
+    case 2:
+      return f(*std::get_if<2>(&kind));
+    case 3:
+      return f(*std::get_if<3>(&kind));
+    case 4:
+      return f(*std::get_if<4>(&kind));
+    case 5:
+      return f(*std::get_if<5>(&kind));
+    case 6:
+      return f(*std::get_if<6>(&kind));
+    case 7:
+      return f(*std::get_if<7>(&kind));
+    case 8:
+      return f(*std::get_if<8>(&kind));
+    case 9:
+      return f(*std::get_if<9>(&kind));
+    case 10:
+      return f(*std::get_if<10>(&kind));
+    case 11:
+      return f(*std::get_if<11>(&kind));
+    case 12:
+      return f(*std::get_if<12>(&kind));
+    default:
+      return f(*std::get_if<13>(&kind));
+  }
+}
+
+/// What an Option points at.
+struct MRC_LOCAL OptionKind {
+  template <class Kind>
+  constexpr OptionKind(Kind kind) : value(kind) {}  // NOLINT(google-explicit-constructor)
+  OptionVariant value;
+};
+
+[[nodiscard]] std::string count_text(std::uint64_t value, NumberStyle style) {
+  if (style == NumberStyle::size) return format_size(value);
+  if ((style == NumberStyle::zero_is_auto || style == NumberStyle::mtu) && value == 0)
+    return "auto";
+  return std::to_string(value);
+}
+template <class T>
+[[nodiscard]] std::string number_text(T value, NumberStyle style) {
+  if constexpr (std::is_same_v<T, Duration>)
+    return format_duration(value);
+  else if constexpr (std::is_same_v<T, double>)
+    return format_real(value);
+  else if constexpr (std::is_signed_v<T>)
+    return std::to_string(value);
+  else
+    return count_text(value, style);
+}
+
+template <class T>
+[[nodiscard]] std::optional<T> parse_number(std::string_view text) {
+  if constexpr (std::is_same_v<T, Duration>)
+    return parse_duration(text);
+  else if constexpr (std::is_same_v<T, double>)
+    return parse_real(text);
+  else
+    return parse_integer<T>(text);
+}
+
+template <class T>
+[[nodiscard]] bool in_range(const NumberOption<T>& option, T value) {
+  if (option.style == NumberStyle::mtu && value == T{}) return true;
+  // In this form the test rejects NaN.
+  if (!(value >= option.min && value <= option.max)) return false;
+  if constexpr (std::is_unsigned_v<T>)
+    if (option.style == NumberStyle::mtu) return value % kMtuUnit == 0;
+  return true;
+}
+
+// The operations on an option, overloaded by its kind:
+//   holds       whether the member's value is allowed
+//   text_of     the member as text
+//   allowed_by  the allowed values in words
+//   assign      sets the member from text; false and no change if it is not allowed
+
+[[nodiscard]] inline bool holds(const auto&, const Config&) {
+  return true;
+}
+template <class T>
+[[nodiscard]] bool holds(const NumberOption<T>& o, const Config& c) {
+  return in_range(o, o.member.of(c));
+}
+template <class E>
+[[nodiscard]] bool holds(const ChoiceOption<E>& o, const Config& c) {
+  for (const auto& choice : *o.choices)
+    if (choice.value == o.member.of(c)) return true;
+  return false;
+}
+
+[[nodiscard]] bool holds(const TextOption& o, const Config& c) {
+  return o.mistake_in(o.member.of(c)).empty();
+}
+
+[[nodiscard]] std::string text_of(const BoolOption& o, const Config& c) {
+  return o.member.of(c) ? "on" : "off";
+}
+template <class T>
+[[nodiscard]] std::string text_of(const NumberOption<T>& o, const Config& c) {
+  return number_text(o.member.of(c), o.style);
+}
+template <class E>
+[[nodiscard]] std::string text_of(const ChoiceOption<E>& o, const Config& c) {
+  for (const auto& choice : *o.choices)
+    if (choice.value == o.member.of(c)) return std::string(choice.name);
+  return std::to_string(static_cast<unsigned>(o.member.of(c)));
+}
+[[nodiscard]] std::string text_of(const TextOption& o, const Config& c) {
+  return o.member.of(c);
+}
+[[nodiscard]] std::string text_of(const ListOption& o, const Config& c) {
+  std::string text;
+  for (const auto& element : o.member.of(c)) text += (text.empty() ? "" : ",") + element;
+  return text;
+}
+
+[[nodiscard]] std::string allowed_by(const BoolOption&) {
+  return "on, off (or true, false, 1, 0)";
+}
+[[nodiscard]] std::string range_text(const std::string& min, const std::string& max,
+                                     NumberStyle style) {
+  if (style == NumberStyle::zero_is_auto) return "1 .. " + max + ", or auto";
+  std::string text = min + " .. " + max;
+  if (style == NumberStyle::mtu)
+    text += ", a multiple of " + std::to_string(kMtuUnit) + ", or auto";
+  return text;
+}
+template <class T>
+[[nodiscard]] std::string allowed_by(const NumberOption<T>& o) {
+  return range_text(number_text(o.min, o.style), number_text(o.max, o.style), o.style);
+}
+template <class E>
+[[nodiscard]] std::string allowed_by(const ChoiceOption<E>& o) {
+  std::string text;
+  for (const auto& choice : *o.choices) text.append(text.empty() ? "" : ", ").append(choice.name);
+  return text;
+}
+[[nodiscard]] std::string allowed_by(const TextOption& o) {
+  return std::string(o.allowed);
+}
+[[nodiscard]] std::string allowed_by(const ListOption& o) {
+  return std::string(o.allowed);
+}
+
+[[nodiscard]] bool assign(const BoolOption& o, Config& c, std::string_view text) {
+  const auto value = parse_bool(text);
+  if (value) o.member.of(c) = *value;
+  return value.has_value();
+}
+template <class T>
+[[nodiscard]] bool assign(const NumberOption<T>& o, Config& c, std::string_view text) {
+  const bool has_auto = o.style == NumberStyle::zero_is_auto || o.style == NumberStyle::mtu;
+  const bool automatic = has_auto && text == "auto";
+  const auto value = automatic ? T{} : parse_number<T>(text);
+  if (!value || !in_range(o, *value)) return false;
+  o.member.of(c) = *value;
+  return true;
+}
+template <class E>
+[[nodiscard]] bool assign(const ChoiceOption<E>& o, Config& c, std::string_view text) {
+  if constexpr (std::is_same_v<E, port::Offload>)  // true, false, 1 and 0, too
+    if (const auto value = parse_bool(text)) text = *value ? "on" : "off";
+  for (const auto& choice : *o.choices) {
+    if (choice.name != text) continue;
+    o.member.of(c) = choice.value;
+    return true;
+  }
+  return false;
+}
+[[nodiscard]] bool assign(const TextOption& o, Config& c, std::string_view text) {
+  if (!o.mistake_in(text).empty()) return false;
+  o.member.of(c) = text;
+  return true;
+}
+[[nodiscard]] bool assign(const ListOption& o, Config& c, std::string_view text) {
+  auto value = parse_list(text);
+  if (value) o.member.of(c) = std::move(*value);
+  return value.has_value();
+}
+
+}  // namespace mrc::inline v0_1::detail
+
+namespace mrc::inline v0_1 {
+
+namespace detail {
+
+template <class T>
+using Num = NumberOption<T>;
+using U8 = NumberOption<std::uint8_t>;
+using U16 = NumberOption<std::uint16_t>;
+using U32 = NumberOption<std::uint32_t>;
+using U64 = NumberOption<std::uint64_t>;
+
+inline constexpr NumberStyle kSize = NumberStyle::size;
+inline constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
+inline constexpr Duration kSecond = std::chrono::seconds(1);
+
+inline constexpr std::string_view kPlanes = "Planes and paths";
+inline constexpr std::string_view kPackets = "Packets and sockets";
+inline constexpr std::string_view kCongestion = "Congestion control";
+inline constexpr std::string_view kReliability = "Reliability";
+inline constexpr std::string_view kLimits = "Limits";
+inline constexpr std::string_view kProgress = "Progress";
+inline constexpr std::string_view kDiagnosis = "Diagnosis";
+inline constexpr std::string_view kExpert = "For experts";
+
+/// What is wrong with the path of a fabric description. Its content is checked by the device.
+[[nodiscard]] std::string mistake_in_fabric(std::string_view path) {
+  const std::string name(path);
+  if (name.empty() || ::access(name.c_str(), R_OK) == 0) return {};
+  return "can't be read (" + std::generic_category().message(errno) +
+         "), must be the path of a fabric description (docs/fabric.md)";
+}
+/// What is wrong with the name of a host.
+[[nodiscard]] std::string mistake_in_host(std::string_view name) {
+  const auto fits = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' ||
+           c == '_';
+  };
+  if (name.size() <= 32 && std::all_of(name.begin(), name.end(), fits)) return {};
+  return "must be the name of a host: up to 32 letters, digits, '-' or '_'";
+}
+/// What is wrong with the folder of locks. Whether it can be used is checked by the device.
+[[nodiscard]] std::string mistake_in_folder(std::string_view path) {
+  return path.starts_with('/') ? std::string() : "must be the full path of a folder: /run/NAME";
+}
+/// What is wrong with option control.
+[[nodiscard]] std::string mistake_in_control(std::string_view text) {
+  if (text == "auto" || text == "off" || text.starts_with('/')) return {};
+  return "must be auto, off, or the full path of a folder: /run/NAME";
+}
+/// What is wrong with a list of processors. Whether they may be used is checked by the device.
+[[nodiscard]] std::string mistake_in_cpus(std::string_view text) {
+  if (text.empty() || parse_cpu_list(text)) return {};
+  return "must be processor numbers and ranges below " + std::to_string(kMaxCpus) +
+         ", separated by commas: 0,2,8-11";
+}
+
+/// What is wrong with a list of RDMA devices. Whether they exist is found out by the device.
+[[nodiscard]] std::string mistake_in_verbs(std::string_view text) {
+  const bool good = text.find_first_of(" \t/") == text.npos && !text.starts_with(',') &&
+                    !text.ends_with(',') && text.find(",,") == text.npos;
+  return good ? std::string() : "must be `all`, or devices separated by commas: mlx5_0,mlx5_1:1";
+}
+
+/// What is wrong with a path. Whether the file can be opened is found out by the device.
+/// Nothing is known of it without the module: the device that is to inject them says so.
+[[nodiscard]] std::string mistake_in_schedule(std::string_view text) {
+  const auto check = mistake_in_faults.load();
+  return check == nullptr ? std::string() : check(text);
+}
+[[nodiscard]] std::string mistake_in_path(std::string_view text) {
+  if (text.empty() || text.front() == '/') return {};
+  return "must be an absolute path, such as /tmp/mrc_keys";
+}
+
+/// An option and what it points at.
+struct OptionRow {
+  std::string_view name;
+  OptionKind kind;
+  std::string_view unit, group, doc;
+};
+
+inline constexpr auto kOptionRows = std::to_array<OptionRow>({
+    {"planes",
+     ListOption{&Config::planes,
+                "1 .. 32 local IPv4 or IPv6 addresses or interface names, separated by commas; or "
+                "loopback:N, loopback6:N or default-route"},
+     "", kPlanes,
+     "One plane per local address or interface. Packets leave by the interface that has the "
+     "address, also if several are in one subnet; an address on `lo` or a dummy is reached, and "
+     "left, over all links as routes say. `loopback:N` is 127.0.0.1 .. 127.0.0.N, `loopback6:N` is "
+     "N planes on ::1, `default-route` is the address of the default route's interface, or "
+     "127.0.0.1 without a default route. Programs that connect by GID have `default-route` as "
+     "their default."},
+    {"fabric",
+     TextOption{&Config::fabric, &mistake_in_fabric,
+                "the path of a fabric description (docs/fabric.md)"},
+     "", kPlanes,
+     "Packet ports in place of UDP sockets: planes, addresses and source routes are those of this "
+     "description. Needs CAP_NET_RAW. Its traffic classes, link speed and base round trip become "
+     "the defaults of those options."},
+    {"host", TextOption{&Config::host, &mistake_in_host, "the name of a host in the description"},
+     "", kPlanes,
+     "Which host of the fabric this is. Empty: the one whose addresses this machine has."},
+    {"verbs",
+     TextOption{&Config::verbs, &mistake_in_verbs,
+                "`all`, or RDMA devices separated by commas (docs/verbs_port.md)"},
+     "", kPlanes,
+     "Ports of RDMA devices (RoCE v2) in place of UDP sockets, one plane each, through libibverbs. "
+     "`all` takes every active port that has a routable address. Both sides need it. Together with "
+     "option fabric: the fabric's packets go through raw-packet queue pairs of these devices, one "
+     "for each plane; `all` takes those of the planes' interfaces."},
+    {"placement", BoolOption{&Config::placement}, "", kPlanes,
+     "On RDMA devices, let the receiver's device place the payload of writes by itself (UC), where "
+     "both sides allow it and the memory's rights allow any order. It relies on a network that "
+     "neither duplicates nor reorders the packets of a path; a peer whose paths do is moved to "
+     "UD."},
+    {"paths", U16{&Config::paths, 1, 1024}, "per plane", kPlanes,
+     "Paths over which packets are sprayed. Each has its own UDP source port and, on IPv6, flow "
+     "label. In a source-routed fabric, its uplinks are the paths."},
+    {"udp_port", U16{&Config::udp_port, 1, 65535}, "", kPlanes,
+     "UDP port that data and control packets are sent to. The process's slot is added to it, "
+     "except "
+     "with packet ports."},
+    {"peer_ports",
+     TextOption{&Config::peer_ports, &mistake_in_peer_ports,
+                "NETWORK=PORT, separated by commas; a network is an address or one with a prefix "
+                "length"},
+     "", kPlanes,
+     "UDP ports of peers that are known by GID and have another than udp_port, such as "
+     "`10.0.0.7=4971,fd00::/16=4971`. The first network that contains the GID counts. The slot in "
+     "a QPN is added only for OpenMRC peers."},
+    {"peers_allowed",
+     TextOption{&Config::peers_allowed, &mistake_in_peers_allowed,
+                "networks separated by commas: 10.0.0.0/8,fd00::/16"},
+     "", kPlanes,
+     "Hosts that may connect, by the addresses of all their planes; empty: all. Others are not "
+     "connected to, get no answer, and their datagrams are dropped and counted (peers_refused). "
+     "In the NCCL plugin the addresses of its TCP connections count, too."},
+    {"slot", Num<int>{&Config::slot, -1, 255}, "", kPlanes,
+     "Which of the processes of this host this is: the top 8 bits of its QPNs. -1 takes the first "
+     "free one. Further lanes take the ones after it."},
+    {"lock_folder",
+     TextOption{&Config::lock_folder, &mistake_in_folder, "the full path of a folder"}, "", kPlanes,
+     "Where processes with packet ports, and mrc_probe, share out the slots of a host by locks. "
+     "Alike for all of them; root's, or this user's."},
+    {"active_paths", U16{&Config::active_paths, 0, 32768}, "per peer", kPlanes,
+     "Paths in use at a time; the rest are backups for paths that fail. 0 uses all, except the "
+     "second EV that each route has in a fabric."},
+    {"min_active_paths", U16{&Config::min_active_paths, 1, 32768}, "per peer", kPlanes,
+     "Paths that are never taken out of use together: a path that looks bad is only skipped once "
+     "then."},
+
+    {"mtu", U32{&Config::mtu, kSmallestMtu, kLargestMtu, NumberStyle::mtu}, "bytes", kPackets,
+     "Payload of a packet; of two sides that differ the smaller counts. Lowered when the "
+     "interfaces can't carry it. MRC defines powers of two up to 4096; others are an extension "
+     "between OpenMRC peers. With a peer that takes powers of two only, the one below counts. "
+     "`auto`: on UDP planes what the interfaces carry, up to 32640 (8832 with an interface MTU of "
+     "9000), but 4096 with other implementations and with `strict`; on other planes 4096."},
+    {"icrc", ChoiceOption<port::Offload>{&Config::icrc, &kOffloadChoices}, "", kPackets,
+     "The invariant CRC. `on`: over header and payload of each packet. `auto`: as `on`, but "
+     "between OpenMRC processes of one host, both with `auto`, data packets that stay on its "
+     "loopback interface leave the payload out: their bytes never leave memory. Not with "
+     "`strict`, `faults`, packet ports or RDMA devices. `off`: neither sent nor checked; both "
+     "sides must agree. See docs/security.md."},
+    {"receive_buffer", U32{&Config::receive_buffer, 64 << 10, 1 << 30, kSize}, "bytes per plane",
+     kPackets,
+     "Socket buffer wanted for received packets. The kernel may grant less; what it grants bounds "
+     "the peers' windows. Packet ports have a ring instead, of twice as much, at most 64 MiB, "
+     "which each lane takes when the device opens and which can't be swapped out; each packet "
+     "takes a slot of the size of the MTU."},
+    {"send_buffer", U32{&Config::send_buffer, 64 << 10, 1 << 30, kSize}, "bytes per path", kPackets,
+     "Socket buffer wanted for sending; of packet ports, per plane."},
+    {"gso", ChoiceOption<port::Offload>{&Config::gso, &kOffloadChoices}, "", kPackets,
+     "Let the kernel cut a burst into packets (UDP segmentation offload). `auto` uses it where it "
+     "works."},
+    {"gro", ChoiceOption<port::Offload>{&Config::gro, &kOffloadChoices}, "", kPackets,
+     "Let the kernel join received packets of a path (UDP receive offload). `auto` uses it where "
+     "it works."},
+
+    {"cc", ChoiceOption<cc::Algorithm>{&Config::cc, &kCcChoices}, "", kCongestion,
+     "Congestion control: `nscc` as in MRC, `fixed` for a window of cc_fixed_window, `none` for no "
+     "limit but the peer's buffers."},
+    {"cc_link_speed", Num<double>{&Config::cc_link_speed, 0.001, 100000.0}, "Gb/s", kCongestion,
+     "Speed of all planes together, from which nscc takes its largest window and its steps."},
+    {"cc_base_rtt", Num<Duration>{&Config::cc_base_rtt, std::chrono::microseconds(1), kSecond}, "",
+     kCongestion,
+     "Round trip of an idle network, hosts included. nscc takes no delay below it for congestion."},
+    {"cc_target_delay", Num<Duration>{&Config::cc_target_delay, Duration{0}, kSecond}, "",
+     kCongestion, "Queueing delay that nscc aims at. 0 derives it from cc_base_rtt."},
+    {"cc_fixed_window", U64{&Config::cc_fixed_window, 0, 4 * kGiB, kSize}, "bytes per peer",
+     kCongestion, "Window of `cc=fixed`. 0 takes 1.5 times cc_link_speed x cc_base_rtt."},
+
+    {"mpr", U8{&Config::mpr, 1, 255}, "128 packets", kReliability,
+     "Packets in flight per queue pair as requester, in units of 128. The smaller of this and the "
+     "peer's mpr_dest counts."},
+    {"mpr_dest", U8{&Config::mpr_dest, 1, 255}, "128 packets", kReliability,
+     "Packets tracked per queue pair as responder, in units of 128."},
+    {"max_wimm", U16{&Config::max_wimm, 1, 32768}, "messages", kReliability,
+     "Writes with immediate in flight per queue pair as requester. The smaller of this and the "
+     "peer's max_wimm_dest counts."},
+    {"max_wimm_dest", U16{&Config::max_wimm_dest, 1, 32768}, "messages", kReliability,
+     "Writes with immediate tracked per queue pair as responder."},
+    {"max_rd_atomic", U8{&Config::max_rd_atomic, 0, 128}, "messages", kReliability,
+     "READs and atomics in flight per queue pair as requester. The smaller of this and the peer's "
+     "max_rd_atomic_dest counts; 0 forbids them."},
+    {"max_rd_atomic_dest", U8{&Config::max_rd_atomic_dest, 0, 128}, "messages", kReliability,
+     "READs and atomics tracked per queue pair as responder; 0 forbids them."},
+    {"rnr_retry", U8{&Config::rnr_retry, 0, 7}, "waits", kReliability,
+     "How often a SEND or write with immediate waits for the peer to post a receive, before the "
+     "queue pair fails. 7 waits for ever."},
+    {"min_rnr_timer", U8{&Config::min_rnr_timer, 0, 31}, "", kReliability,
+     "How long a peer waits, each time, for a receive that is not posted here: 1 is 10 us, 8 is "
+     "160 us, 12 is 640 us, 20 is 10.24 ms, 31 is 491.52 ms, 0 is 655.36 ms."},
+    {"timeout", U8{&Config::timeout, 0, 24}, "", kReliability,
+     "Retransmission timeout T = 1.024 us x 2^timeout: 8 is 0.26 ms, 12 is 4.2 ms, 20 is 1.07 s."},
+    {"retry_linear", U8{&Config::retry_linear, 0, 7}, "timeouts", kReliability,
+     "Timeouts of T without progress before the waits start to double."},
+    {"retry_exponential", U8{&Config::retry_exponential, 0, 25}, "timeouts", kReliability,
+     "Doubling timeouts after that, before the queue pair fails. 25 retries for ever."},
+    {"dynamic_mpr", BoolOption{&Config::dynamic_mpr}, "", kReliability,
+     "Let the responder change its window while it runs. Takes effect when both sides have it on."},
+    {"trim", ChoiceOption<port::Offload>{&Config::trim, &kOffloadChoices}, "", kReliability,
+     "Ask for trimmed packets at once instead of waiting for the loss to be inferred, and tell "
+     "peers so, who let switches trim then. `auto`: where ports see trimmed packets, which UDP "
+     "sockets do not; `on`: everywhere, for injected faults."},
+    {"peer", ChoiceOption<PeerKind>{&Config::peer, &kPeerChoices}, "", kReliability,
+     "What peers are that are known by GID and QPN only. `any`: asked in band, and after 2 s "
+     "without an answer (or a fifth of connect_timeout) taken for another implementation of MRC "
+     "until they do. `openmrc`: an error if they do not answer within connect_timeout. `mrc`: not "
+     "asked."},
+    {"connect_timeout",
+     Num<Duration>{&Config::connect_timeout, std::chrono::milliseconds(10), 3600 * kSecond}, "",
+     kReliability,
+     "How long what is posted waits for a peer that is known by GID and QPN only, and does not "
+     "answer or is not connected to this side, before the queue pair fails. For as long again "
+     "after it is found, timeouts use up no retries until its queue pair is heard."},
+    {"strict", BoolOption{&Config::strict}, "", kReliability,
+     "Exactly MRC 1.0: this side neither offers nor uses OpenMRC's extensions, so peers see what "
+     "another implementation sends. No SEND, READ, atomics and RNR, no verification tags, no "
+     "solicited events, no messages to find a peer by GID, and an MTU that is a power of two up to "
+     "4096. See docs/extensions.md."},
+
+    {"max_qps", U32{&Config::max_qps, 1, 65000}, "", kLimits, "Queue pairs of a lane."},
+    {"max_cqs", U32{&Config::max_cqs, 1, 65000}, "", kLimits, "Completion queues of the device."},
+    {"max_srqs", U32{&Config::max_srqs, 1, 65000}, "", kLimits,
+     "Shared receive queues of each lane."},
+    {"max_mrs", U32{&Config::max_mrs, 1, 65536}, "", kLimits, "Memory regions of the device."},
+    {"max_pds", U32{&Config::max_pds, 1, 65000}, "", kLimits, "Protection domains of the device."},
+    {"max_peers", U32{&Config::max_peers, 1, 65000}, "", kLimits,
+     "Remote devices of a lane. Queue pairs to the same one share paths and congestion control."},
+
+    {"lanes", U16{&Config::lanes, 0, kMaxLanes, NumberStyle::zero_is_auto}, "", kProgress,
+     "Engines that work side by side, each with its own ports, lock, helper thread and slot; queue "
+     "pairs are spread over them. More than one lets several threads of the application work at "
+     "full speed. `auto`: as many as there are processors that the thread which opens the device "
+     "may "
+     "use."},
+    {"helper", BoolOption{&Config::helper}, "", kProgress,
+     "Run a thread that makes progress while the application does not poll. Without it nothing "
+     "moves between polls."},
+    {"helper_cpus",
+     TextOption{&Config::helper_cpus, &mistake_in_cpus,
+                "processor numbers and ranges, separated by commas, or empty"},
+     "", kProgress,
+     "Processors on which the helper threads run: that of lane 0 on the first, and so on; from the "
+     "start again if there are more lanes. Empty: wherever the thread that opens the device may."},
+
+    {"faults", TextOption{&Config::faults, &mistake_in_schedule, "a schedule of faults"}, "",
+     kDiagnosis,
+     "Faults to inject, such as `loss=0.001` or `plane=1,down@2s-4s`; several are separated by "
+     "`;`."},
+    {"seed", U64{&Config::seed, 0, ~std::uint64_t{0}}, "", kDiagnosis,
+     "Start of the random numbers for path choice and injected faults. 0 takes one from the "
+     "system."},
+    {"keylog", TextOption{&Config::keylog, &mistake_in_path, "an absolute path, or empty"}, "",
+     kDiagnosis,
+     "File to which the verification tags of all connections are appended, so that the Wireshark "
+     "dissector can check tagged packets. Who can read it can forge packets. "
+     "Programs with special rights (capabilities, set-user-ID) ignore the variable."},
+    {"log", ChoiceOption<LogLevel>{&Config::log, &kLogChoices}, "", kDiagnosis,
+     "Messages on standard error: none, warnings, or also what was found out when the device "
+     "opened."},
+
+    {"control", TextOption{&Config::control, &mistake_in_control, "auto, off or a folder's path"},
+     "", kDiagnosis,
+     "Folder of the control socket, through which mrc_ctl shows and steers the device; it is made "
+     "if it does not exist. `auto`: `/run/openmrc`, which root makes; where that can't be used "
+     "`$XDG_RUNTIME_DIR/openmrc`, or `/tmp/openmrc-UID`. Root and this user can connect. `off`: no "
+     "socket, and no warnings of `stall_warning`. Programs with special rights ignore the "
+     "variable. See docs/control.md."},
+    {"stall_warning", Num<Duration>{&Config::stall_warning, Duration(0), 3600 * kSecond}, "",
+     kDiagnosis,
+     "A queue pair with unfinished requests that has made no progress for that long is logged, "
+     "with what it waits for. 0: never."},
+    {"dump", TextOption{&Config::dump, &mistake_in_path, "an absolute path, or empty"}, "",
+     kDiagnosis,
+     "File to which all that is known of the device is appended, a line of JSON, when it closes, "
+     "when the process exits or dies by a signal, and when it gets SIGUSR2. `%h` and `%p` stand "
+     "for host name and process id. Programs with special rights ignore the variable. See "
+     "docs/control.md."},
+
+    {"loss_strikes", U8{&ExpertConfig::loss_strikes, 1, 255}, "packets", kExpert,
+     "Inferred losses in a row, with no delivery between, after which a path is assumed bad."},
+    {"probe_successes", U8{&ExpertConfig::probe_successes, 1, 255}, "probes", kExpert,
+     "Answered probes in a row after which a bad path is used again."},
+    {"burst", U16{&ExpertConfig::burst, 0, 64}, "packets", kExpert,
+     "Packets sent on one path before the next is chosen. 0: as many as one system call can send. "
+     "1: every packet on a new path."},
+    {"receive_shares", U16{&ExpertConfig::receive_shares, 1, 4096}, "peers", kExpert,
+     "Peers that may send to this device at full speed at once: each is told that it may fill this "
+     "part of the receive buffers."},
+    {"rx_batch", U16{&ExpertConfig::rx_batch, 1, 256}, "datagrams", kExpert,
+     "Datagrams taken with one system call. Each needs a buffer of 64 KiB; with GRO each can bring "
+     "up to 64 packets. Packet ports take four times as many."},
+    {"sack_threshold", U32{&ExpertConfig::sack_threshold, 0, 16 << 20, kSize}, "bytes", kExpert,
+     "Received bytes after which a SACK is due; as many times more as packets are larger than "
+     "4096. 0 answers every packet."},
+    {"cc_receiver_penalty", BoolOption{&ExpertConfig::cc_receiver_penalty}, "", kExpert,
+     "Ask senders for smaller windows while more than three quarters of a plane's receive buffer "
+     "are in use, up to half a window per round trip when it is full, and give the windows back "
+     "afterwards. Where Dynamic MPR is on, it shrinks with it."},
+    {"max_outstanding", U32{&ExpertConfig::max_outstanding, 64, 16 << 20}, "packets", kExpert,
+     "Packets in flight of all queue pairs of a lane together. Sending pauses when it is reached."},
+    {"helper_takeover",
+     Num<Duration>{&ExpertConfig::helper_takeover, std::chrono::microseconds(1), 10 * kSecond}, "",
+     kExpert,
+     "How long the application must not have polled before the helper takes over; up to nine times "
+     "that, or 1 ms more, after it has polled for long without a pause."},
+    {"spin", Num<Duration>{&ExpertConfig::spin, Duration{0}, kSecond}, "", kExpert,
+     "How long wait() polls before it sleeps. 0 sleeps at once."},
+    {"poll_ahead",
+     Num<Duration>{&ExpertConfig::poll_ahead, Duration{0}, std::chrono::milliseconds(1)}, "",
+     kExpert,
+     "How long a poll that found completions may stay to receive data, for programs that then "
+     "watch "
+     "memory and call nothing until it has come. It stays only while that paid off lately. 0: "
+     "never; the verbs shim's default is 50us."},
+    {"dscp_no_trim", U8{&ExpertConfig::dscp_no_trim, 0, 63}, "DSCP", kExpert,
+     "Data that switches must not trim: the peer can't answer trimmed packets."},
+    {"dscp_trimmable", U8{&ExpertConfig::dscp_trimmable, 0, 63}, "DSCP", kExpert,
+     "Data that switches may trim."},
+    {"dscp_trimmable_retx", U8{&ExpertConfig::dscp_trimmable_retx, 0, 63}, "DSCP", kExpert,
+     "Retransmissions that switches may trim."},
+    {"dscp_trimmed", U8{&ExpertConfig::dscp_trimmed, 0, 63}, "DSCP", kExpert,
+     "Set by a switch that has trimmed a packet."},
+    {"dscp_trimmed_last_hop", U8{&ExpertConfig::dscp_trimmed_last_hop, 0, 63}, "DSCP", kExpert,
+     "Set by the switch before the destination when it has trimmed a packet."},
+    {"dscp_control", U8{&ExpertConfig::dscp_control, 0, 63}, "DSCP", kExpert,
+     "SACKs, NACKs, ACKs and answers to probes."},
+});
+
+inline constexpr auto kOptions = [] {
+  std::array<Option, kOptionRows.size()> options{};
+  for (std::size_t i = 0; i < options.size(); ++i) {
+    const OptionRow& row = kOptionRows[i];
+    options[i] = {row.name, &row.kind, row.unit, row.group, row.doc};
+  }
+  return options;
+}();
+
+}  // namespace detail
+
+std::span<const Option> options() noexcept {
+  return detail::kOptions;
+}
+
+const Option* find_option(std::string_view name) noexcept {
+  for (const Option& option : options()) {
+    if (option.name.size() != name.size()) continue;
+    bool equal = true;
+    for (std::size_t i = 0; i < name.size(); ++i)
+      equal = equal && option.name[i] == (name[i] == '-' ? '_' : name[i]);
+    if (equal) return &option;
+  }
+  return nullptr;
+}
+
+namespace detail {
+
+/// Letters to insert, remove or replace to make `b` of `a` (Levenshtein).
+[[nodiscard]] std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row[b.size()];
+}
+
+const Option* similar_option(std::string_view name) {
+  const Option* best = nullptr;
+  std::size_t best_distance = std::min<std::size_t>(3, name.size() / 2 + 1);
+  for (const Option& option : options()) {
+    const std::size_t distance = edit_distance(name.substr(0, 64), option.name);
+    if (distance >= best_distance) continue;
+    best = &option;
+    best_distance = distance;
+  }
+  return best;
+}
+
+}  // namespace detail
+
+const Option& require_option(std::string_view name) {
+  if (const Option* option = find_option(name)) return *option;
+  std::string text = "no option '" + std::string(name) + "'";
+  if (const Option* similar = detail::similar_option(name))
+    text += "; did you mean '" + std::string(similar->name) + "'?";
+  else
+    text += "; docs/configuration.md lists them";
+  throw Error(Errc::invalid_argument, text);
+}
+
+std::string variable_name(const Option& option) {
+  std::string name = "MRC_";
+  for (const char c : option.name)
+    name += c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  return name;
+}
+
+std::string allowed_text(const Option& option) {
+  std::string text =
+      detail::visit_kind([](const auto& o) { return detail::allowed_by(o); }, option.kind->value);
+  if (!option.unit.empty()) text.append(" (").append(option.unit).append(")");
+  return text;
+}
+
+std::string value_text(const Option& option, const Config& config) {
+  return detail::visit_kind([&](const auto& o) { return detail::text_of(o, config); },
+                            option.kind->value);
+}
+
+bool value_allowed(const Option& option, const Config& config) {
+  return detail::visit_kind([&](const auto& o) { return detail::holds(o, config); },
+                            option.kind->value);
+}
+
+Error not_allowed(const std::string& what, std::string_view value, const std::string& allowed) {
+  return {Errc::invalid_argument,
+          what + ": value '" + std::string(value) + "' is not allowed; allowed: " + allowed};
+}
+
+Error value_error(const Option& option, std::string_view value, const std::string& what) {
+  if (const auto* text = std::get_if<detail::TextOption>(&option.kind->value))
+    return {Errc::invalid_argument, what + ": value '" + std::string(value) + "' is not allowed; " +
+                                        text->mistake_in(value)};
+  return not_allowed(what, value, allowed_text(option));
+}
+
+bool detail::try_assign(const Option& option, Config& config, std::string_view text) {
+  return visit_kind([&](const auto& o) { return assign(o, config, text); }, option.kind->value);
+}
+
+void assign_option(const Option& option, Config& config, std::string_view text,
+                   const std::string& what) {
+  if (!detail::try_assign(option, config, text)) throw value_error(option, text, what);
+}
+
+std::string options_markdown() {
+  const Config defaults;
+  std::string text;
+  std::string_view group;
+  for (const Option& option : options()) {
+    if (option.group != group) {
+      group = option.group;
+      text += (text.empty() ? "### " : "\n### ") + std::string(group) +
+              "\n\n| Option | Variable | Default | Allowed | Meaning |\n"
+              "|---|---|---|---|---|\n";
+    }
+    const std::string value = value_text(option, defaults);
+    text += "| `" + std::string(option.name) + "` | `" + variable_name(option) + "` | " +
+            (value.empty() ? "empty" : "`" + value + "`") + " | " + allowed_text(option) + " | " +
+            std::string(option.doc) + " |\n";
+  }
+  return text;
+}
+
+namespace detail {
+
+/// "MRC_CC_BASE_RTT" becomes "cc_base_rtt".
+[[nodiscard]] std::string option_name(std::string_view variable) {
+  std::string name;
+  for (const char c : variable.substr(4))
+    name += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return name;
+}
+
+/// Variables of the project's own scripts, tests and fuzzers. Every name that begins with
+/// kTestVariables is reserved for them; with kNcclVariables for the NCCL plugin, which reports
+/// those that it does not know itself; and with kVerbsVariables for the verbs shim.
+inline constexpr std::string_view kTestVariables = "MRC_TEST_";
+inline constexpr std::string_view kNcclVariables = "MRC_NCCL_";
+inline constexpr std::string_view kVerbsVariables = "MRC_VERBS_";
+inline constexpr std::array<std::string_view, 4> kProjectVariables{
+    "MRC_BUILD_DIR", "MRC_FUZZ_SECONDS", "MRC_SOURCE_DIR", "MRC_UPDATE_DOCS"};
+/// Variables of programs for libMRC, the vendors' C API.
+inline constexpr std::array<std::string_view, 9> kLibmrcVariables{
+    "MRC_LOG_LEVEL", "MRC_H_PATH", "MRC_LIB_DIR",          "MRC_LIB_PATH",        "MRC_LIB_SO",
+    "MRC_HOME",      "MRC_LIBDIR", "MRC_QP_EV_PROFILE_ID", "MRC_QP_CC_PROFILE_ID"};
+
+bool reserved_variable(std::string_view name) noexcept {
+  const auto contains = [name](const auto& names) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  return name.starts_with(kTestVariables) || name.starts_with(kNcclVariables) ||
+         name.starts_with(kVerbsVariables) || contains(kProjectVariables) ||
+         contains(kLibmrcVariables);
+}
+
+/// Names of the MRC_* variables that no option reads and that are not reserved.
+[[nodiscard]] std::vector<std::string> unknown_variable_names() {
+  std::vector<std::string> names;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    std::string_view name = *entry;
+    name = name.substr(0, name.find('='));
+    if (!name.starts_with("MRC_") || reserved_variable(name)) continue;
+    const bool known = std::any_of(options().begin(), options().end(), [&](const Option& option) {
+      return variable_name(option) == name;
+    });
+    if (!known) names.insert(std::upper_bound(names.begin(), names.end(), name), std::string(name));
+  }
+  return names;
+}
+
+}  // namespace detail
+
+std::string unknown_variables() {
+  std::string text;
+  for (const auto& name : detail::unknown_variable_names()) {
+    text += (text.empty() ? "unknown environment variables, ignored: " : ", ") + name;
+    if (const Option* similar = detail::similar_option(detail::option_name(name)))
+      text += " (did you mean " + variable_name(*similar) + "?)";
+  }
+  return text;
+}
+
+std::string unknown_variables_once() {
+  static std::atomic<bool> reported{false};
+  std::string text = unknown_variables();
+  if (!text.empty() && reported.exchange(true)) text.clear();
+  return text;
+}
+
+}  // namespace mrc::inline v0_1
+
+namespace mrc::inline v0_1::detail {
+
+/// True if the option's variable is set and gives the value that the option has in `config`.
+[[nodiscard]] bool set_by_environment(const Option& option, const Config& config) {
+  const char* text = std::getenv(variable_name(option).c_str());
+  if (text == nullptr || *text == '\0') return false;
+  Config same;
+  return try_assign(option, same, text) && value_text(option, same) == value_text(option, config);
+}
+
+std::string setting_name(std::string_view name, const Config& config) {
+  const Option& option = *find_option(name);
+  std::string text = "option '" + std::string(name) + "'";
+  if (!set_by_environment(option, config)) return text;
+  return text + " (environment variable " + variable_name(option) + ")";
+}
+
+void throw_naming_variables(const Config& config, std::initializer_list<std::string_view> names,
+                            const Error& error) {
+  for (const std::errc lacks : {std::errc::too_many_files_open, std::errc::not_enough_memory,
+                                std::errc::too_many_files_open_in_system})
+    if (error.code() == lacks) throw;
+  std::string note;
+  for (const std::string_view name : names) {
+    const Option& option = *find_option(name);
+    if (set_by_environment(option, config))
+      note += "; environment variable " + variable_name(option) + ": value '" +
+              value_text(option, config) + "', allowed: " + allowed_text(option);
+  }
+  if (note.empty()) throw;
+  std::string text = error.what();
+  const std::string reason = ": " + error.code().message();  // std::system_error adds it again
+  if (text.ends_with(reason)) text.resize(text.size() - reason.size());
+  throw Error(error.code(), text + note);
+}
+
+}  // namespace mrc::inline v0_1::detail

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "mrc/plane/plane.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "mrc/core/error.hpp"
+#include "mrc/wire/headers.hpp"
+#include "mrc/wire/transport.hpp"
+
+namespace mrc::inline v0_1::port {
+
+void ReceiveCheck::pass(const RawPacket& raw, RxBurst& rx, PortStats& stats) noexcept {
+  wire::RxPacket packet = raw.facts;
+  const bool trimmed = packet.trim != wire::Trim::none;  // then there is no iCRC
+  const std::size_t tail = trimmed ? 0 : wire::kIcrcSize;
+  if (raw.bytes.size() < sizeof(wire::Bth) + tail) {
+    ++stats.rx_malformed;
+    return;
+  }
+  packet.bytes = Bytes(raw.bytes).first(raw.bytes.size() - tail);
+  if (icrc_ && !trimmed) packet.check = check_of(raw, packet);
+  ++stats.rx_packets;
+  stats.rx_bytes += raw.bytes.size();
+  if (wire::has_origin(wire::view_as<wire::Bth>(packet.bytes).opcode())) [[unlikely]]
+    return rx.push(packet, {raw.from, local_, raw.flow_label, raw.traffic_class, 0});
+  rx.push(packet);
+}
+
+ReceiveCheck::Heads* ReceiveCheck::find_heads(const IpAddress& from) noexcept {
+  const auto at = std::find_if(heads_.begin(), heads_.end(),
+                               [&](const Heads& heads) { return heads.ip == from; });
+  return at == heads_.end() ? nullptr : &*at;
+}
+
+void ReceiveCheck::forget_sources() noexcept {
+  for (Source& source : sources_) source.tag = 0;
+}
+
+void ReceiveCheck::take_heads(const IpAddress& from) {
+  if (Heads* known = find_heads(from)) {
+    ++known->times;
+    return;
+  }
+  heads_.push_back({from, 1});
+  forget_sources();
+}
+
+void ReceiveCheck::forget_heads(const IpAddress& from) noexcept {
+  Heads* known = find_heads(from);
+  if (known == nullptr || --known->times > 0) return;
+  *known = heads_.back();
+  heads_.pop_back();
+  forget_sources();
+}
+
+std::uint32_t ReceiveCheck::check_of(const RawPacket& raw, const wire::RxPacket& packet) noexcept {
+  Source& source = sources_[packet.source % sources_.size()];
+  if (source.tag != packet.source || source.ip != raw.from || source.to_port != raw.to_port) {
+    source.ip = raw.from;
+    source.tag = packet.source;
+    source.to_port = raw.to_port;
+    source.heads = find_heads(raw.from) != nullptr;
+    source.prefix = wire::IcrcPrefix::make(raw.from, local_, raw.to_port);
+  }
+  source.prefix.patch(raw.port, static_cast<std::uint16_t>(packet.udp_length));
+  const std::uint32_t found = wire::load_icrc(packet.bytes.data() + packet.bytes.size());
+  if (source.heads && wire::view_as<wire::Bth>(packet.bytes).head_check())
+    return found - wire::icrc_of_head(source.prefix, packet.bytes);
+  return found - wire::icrc(source.prefix, packet.bytes);
+}
+
+void PortOptions::check(const char* kind) const {
+  if (receive_slots < 1 || receive_slots > 256)
+    reject(kind, "receive_slots", receive_slots, "1 to 256");
+  if (plane >= kMaxPlanes) reject(kind, "plane", plane, "0 to 31");
+  if (!dscp.valid())
+    throw Error(Errc::invalid_argument,
+                std::string(kind) +
+                    ": DSCP values must be below 64, and those of trimmed packets different "
+                    "from all that hosts send");
+}
+
+void PortOptions::reject(const char* kind, const char* name, std::size_t value,
+                         const char* allowed) {
+  throw Error(Errc::invalid_argument, std::string(kind) + ": " + name + " is " +
+                                          std::to_string(value) + ", allowed is " + allowed);
+}
+
+}  // namespace mrc::inline v0_1::port

@@ -1,0 +1,523 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "mrc/core/types.hpp"
+#include "mrc/net/address.hpp"
+#include "mrc/net/interface.hpp"
+#include "mrc/net/socket.hpp"
+#include "mrc/plane/plane_kind.hpp"
+#include "mrc/plane/plane.hpp"
+#include "mrc/plane/udp_kind.hpp"
+#include "mrc/wire/burst.hpp"
+#include "mrc/wire/icrc.hpp"
+#include "mrc/wire/ip.hpp"
+
+namespace mrc::inline v0_1::port {
+
+class UdpReceiver;
+class UdpTransmitter;
+struct UdpPeer;
+
+/// How a peer is reached through a UdpPort.
+struct UdpRoute {
+  /// Implicit: an address alone is the route to an OpenMRC peer.
+  UdpRoute(const PeerAddress& peer)  // NOLINT(google-explicit-constructor)
+      : address(peer) {}
+
+  PeerAddress address;  ///< where it receives in this plane
+  /// It checks the iCRC over the IP header as it arrives, as other implementations of MRC do.
+  bool real_header = false;
+  /// Its packets may have an iCRC that covers their head alone (wire::Bth::head_check()): it is a
+  /// process of this network namespace, and both sides have agreed on it.
+  bool heads = false;
+  /// It gets one answer. The way to it is asked for at most kAskedPerCheck times between two checks
+  /// of the interface, and remembered; else the kernel's route decides.
+  bool passing = false;
+};
+
+/// One plane on plain UDP sockets, without privilege: a receiving socket at (address, base port +
+/// slot), where all paths of all peers arrive, a second one where MRC has two standard UDP ports
+/// (second_port()), and one sending socket per path with a source port
+/// (on IPv6 a flow label, too) of its own, by which ECMP fabrics tell the paths apart.
+///
+/// Limits of sockets:
+/// * On IPv4 a socket does not see the identification field, so the iCRC covers a canonical header
+///   with identification 0 and DF set. Linux sends single datagrams with such a header, but numbers
+///   the segments of a GSO burst 0, 1, 2 ...: packets to peers with UdpRoute::real_header go one by
+///   one. On IPv6 the iCRC is exact.
+/// * A trimmed packet whose UDP length is unchanged, as trimming switches leave it (mrc-1.0 §1.12),
+///   is dropped by the kernel and counts as lost. One whose UDP length was adjusted is recognised
+///   by its DSCP.
+///
+/// Packets leave by the interface that has the plane's address if a route there leads to the peer
+/// (net/interface.hpp), else, and to peers on this host, as the kernel's routes say. An address on
+/// the loopback interface or a dummy is that of a plane over all links to which routes lead.
+///
+/// Set-up calls (constructor, add_peer(), faults) throw mrc::Error and may allocate; transmit() and
+/// receive() do neither, but after changes of interfaces or routes. In capabilities(),
+/// `segmentation` and `max_burst` change if a device refuses GSO later on, and `max_packet` with
+/// the MTU of the interface, which is read when its state is, and when the kernel refuses a packet
+/// for it (EMSGSIZE); `receive_buffer` holds for packets with 1 KiB of payload or more, see
+/// kBufferShare. One thread at a time. Movable; a moved-from port can only be destroyed.
+class UdpPort final : public CopyingPort {
+ public:
+  /// How a peer is reached.
+  using Route = UdpRoute;
+  /// Interval between checks of the interface's state while it is up.
+  static constexpr Duration kLinkCheckUp = std::chrono::milliseconds{100};
+  /// The same while it is down.
+  static constexpr Duration kLinkCheckDown = std::chrono::milliseconds{10};
+  /// The same for an interface with the plane's address, while the former one does not exist.
+  static constexpr Duration kSearchInterval = std::chrono::milliseconds{250};
+  /// After changes of routes, so many peers' routes are asked for at each check of the interface:
+  /// 10 to 20 us each.
+  static constexpr std::size_t kAskedPerCheck = 32;
+  /// How often receive() looks at the second socket while nothing comes there. A look is a system
+  /// call: 0.3 us each 50 us, where one per receive() would double the cost of an idle poll. Once
+  /// something has come, and after a sleep, receive() looks there as often as at the first one, for
+  /// kSecondStay.
+  static constexpr Duration kSecondPause = std::chrono::microseconds{50};
+  /// See kSecondPause.
+  static constexpr Duration kSecondStay = std::chrono::milliseconds{1};
+
+  /// `receive_socket`: this plane's socket of a SlotClaim for options.slot; without it, the port
+  /// binds its own. `second_socket`: the plane's one of SlotClaim::second_sockets. Throws Error,
+  /// for instance if the UDP port is in use.
+  explicit UdpPort(UdpPortOptions options, Socket receive_socket = {}, Socket second_socket = {});
+  /// Takes the other port over.
+  UdpPort(UdpPort&&) noexcept;
+  /// Closes this port and takes the other one over.
+  UdpPort& operator=(UdpPort&&) noexcept;
+  ~UdpPort() override;
+
+  /// Fewer taken than given: a socket is full (try again soon) or the link is down. Packets
+  /// that can't be sent at all (too long, no such peer or path, no route, refused by a firewall)
+  /// count as taken and in PortStats::tx_errors: to the protocol they are lost.
+  std::uint32_t transmit(Time now, const wire::TxBurst& burst,
+                         std::span<const wire::TxGroup> groups) noexcept override;
+  void receive(Time now, RxBurst& rx) noexcept override;
+  /// Costs a system call while the last receive() did not take all there was, else nothing.
+  [[nodiscard]] std::uint32_t receive_fill() const noexcept override;
+  /// `route` holds a UdpRoute. The kernel finds next hops and keeps packets meanwhile. Throws Error
+  /// if the address is of the other IP version.
+  std::uint64_t add_peer(PeerId id, const PeerRoute& route) override {
+    return add_peer(id, route.as<Route>());
+  }
+  /// The same without a PeerRoute.
+  std::uint64_t add_peer(PeerId id, const Route& route);
+  void remove_peer(PeerId id) noexcept override;
+
+  /// False while a `down` fault is set, or the interface is administratively down or
+  /// without a carrier; if it is no link (Interface::link), while no peer is reached. transmit()
+  /// and receive() check the interface, every kLinkCheckUp (or kLinkCheckDown) and when the kernel
+  /// reports that the network is down. An interface that is renamed stays the plane's; if it is
+  /// deleted, one that gets the address takes its place.
+  [[nodiscard]] bool link_up() const noexcept override { return interface_up_ && !cut(); }
+
+  void send_singly(bool singly) noexcept override { singly_ = singly; }
+
+  /// The receiving socket. The port has no epoll instance of its own: registering the
+  /// socket with one makes every arriving packet some 400 ns more expensive (measured on loopback,
+  /// where the sender pays), even while no thread waits.
+  [[nodiscard]] int poll_fd() const noexcept override { return socket_.fd(); }
+  /// The second receiving socket, or -1. (The link is polled.)
+  [[nodiscard]] int link_fd() const noexcept override { return second_.fd(); }
+  /// The next receive() looks at both sockets.
+  bool arm() noexcept override {
+    next_second_ = Time::min();
+    return true;
+  }
+  /// In the past while packets that were read wait for room, else when a fault
+  /// releases its next packet.
+  [[nodiscard]] Time next_release() const noexcept override;
+
+  /// rx_calls counts calls that brought something. Costs a system call.
+  [[nodiscard]] PortStats stats() const noexcept override;
+
+  /// The port's own paths. They can differ from the options, without flow labels: see notes().
+  [[nodiscard]] std::span<const PortPath> paths() const noexcept override { return port_paths_; }
+  /// How EVs are carried; both ends of a connection should agree on it.
+  [[nodiscard]] wire::EvFormat ev_format() const noexcept { return ev_format_; }
+  /// Where peers send to: local address and receiving UDP port.
+  [[nodiscard]] PeerAddress address() const noexcept override { return {local_.ip, udp_port_}; }
+  /// Asks the kernel: interfaces are renamed.
+  [[nodiscard]] std::string zone() const override;
+  /// The interface that has the address.
+  [[nodiscard]] const Interface& interface() const noexcept { return interface_; }
+  /// Packets leave by the interface that has the address, or stay on this host: not so for an
+  /// address on the loopback interface or a dummy, unless it is a loopback address.
+  [[nodiscard]] bool on_link() const noexcept { return fixed() || interface_.link; }
+
+  /// capabilities().receive_buffer is the kernel's receive buffer divided by this. The kernel
+  /// charges whole allocations: measured on loopback (Linux 6.18), 2.0 to 2.6 bytes per byte of a
+  /// single packet of 1 KiB or more, and 1.02 to 1.8 in GSO bursts. It also returns up to a quarter
+  /// of the buffer late while a reader is active. Control packets are charged up to 13 times their
+  /// size.
+  static constexpr std::uint64_t kBufferShare = 4;
+
+ private:
+  void open_receiving();
+
+  void open_sending();
+
+  /// Sets an option of the receiving socket according to an Offload setting; true if it is in
+  /// force.
+  [[nodiscard]] bool enable(Offload wanted, int name, int value, const char* what);
+
+  /// The second socket, if there is one, receives as the first does.
+  void open_second();
+
+  /// Receives from the second socket; true if anything was there.
+  bool receive_second(Time now, RxBurst& rx) noexcept;
+
+  [[nodiscard]] UdpPeer* find_peer(PeerId id) noexcept;
+
+  /// No packets are taken any more for the sake of that peer whose iCRC covers their head alone.
+  void forget_heads(PeerId id) noexcept;
+
+  [[nodiscard]] std::uint32_t transmit(const wire::TxBurst& burst,
+                                       const wire::TxGroup& group) noexcept;
+
+  /// Counts packets that are not accepted because the link is down. Returns 0.
+  [[nodiscard]] std::uint32_t refuse(std::uint32_t count) noexcept;
+
+  /// `joined`: they may leave in one piece.
+  [[nodiscard]] std::uint32_t send(const wire::TxBurst& burst,
+                                   std::span<const wire::TxPacket> packets, bool joined,
+                                   UdpPeer& peer, const UdpPath& path) noexcept;
+
+  /// send(), less the packets that its impairment drops.
+  [[nodiscard]] std::uint32_t send_impaired(const wire::TxBurst& burst,
+                                            std::span<const wire::TxPacket> packets, bool joined,
+                                            UdpPeer& peer, const UdpPath& path) noexcept;
+
+  /// Sets a receiving socket's options, those of the first one.
+  void equip(const Socket& socket) const;
+
+  void check_link(Time now) noexcept;
+  void look_at_link() noexcept;
+  /// What the interfaces' state means for the plane.
+  void judge_link() noexcept;
+
+  /// The interface was deleted: looks for the one that has the address now.
+  void search_interface() noexcept;
+
+  /// Routes do not matter: packets stay on the loopback interface, or all sockets are tied to one.
+  [[nodiscard]] bool fixed() const noexcept {
+    return is_loopback(local_.ip) || !local_.interface.empty();
+  }
+  /// Notices changes of routes, and asks for those of some more peers after one.
+  void watch_routes() noexcept;
+  /// How long packets may be that leave by one of many links.
+  void ask_mtu() noexcept;
+  /// By which interface packets leave for that peer.
+  void ask_way(UdpPeer& peer) noexcept;
+  /// The same for a passing one.
+  void recall_way(UdpPeer& peer) noexcept;
+  /// Opens the sockets that are bound to the interface, if they are not; false if that fails.
+  [[nodiscard]] bool open_bound() noexcept;
+
+  /// Opens the sockets anew, which were tied to an interface that does not exist any more, and ties
+  /// them to that one. Throws Error.
+  void tie_to(const Interface& interface);
+  /// Bytes of the largest packet, BTH .. iCRC, that the interface sends.
+  [[nodiscard]] std::uint32_t room() const noexcept;
+
+  void note_gso() noexcept;
+
+  /// Datagrams that the kernel dropped at the receiving sockets since they were made.
+  [[nodiscard]] std::uint64_t kernel_drops() const noexcept;
+
+  UdpPortOptions options_;
+  LocalAddress local_;
+  Socket socket_;
+  Socket second_;
+  Time next_second_ = Time::min();   ///< when to look at it
+  Time second_quiet_ = Time::min();  ///< until when to look at it each time
+  bool second_first_ = false;        ///< the two take turns to be looked at first
+  std::uint16_t udp_port_ = 0;
+  wire::EvFormat ev_format_ = wire::EvFormat::udp;
+  bool interface_up_ = true;
+  std::uint32_t filter_size_ = 0;  ///< bytes of the largest packet that receiving sockets take
+  bool singly_ = false;            ///< send_singly()
+  std::uint64_t first_drops_ = 0;
+  Time next_link_check_ = Time::min();
+  Time next_search_ = Time::min();
+  bool interface_gone_ = false;
+  Interface interface_;
+  mutable std::uint32_t zone_ = 0;           ///< interface_.index; by std::atomic_ref
+  std::uint32_t outgoing_mtu_ = 0;           ///< bytes; of the links that carry the plane
+  std::uint32_t routers_mtu_ = 0;            ///< bytes; outgoing_mtu(), which asks of no peer
+  std::unique_ptr<NetlinkMonitor> monitor_;  ///< of routes; null where they don't matter
+  bool mtu_due_ = false;                     ///< routers_mtu_ may have changed
+  std::size_t to_ask_ = 0;                   ///< peers whose route may have changed
+  std::size_t next_asked_ = 0;               ///< the first of these
+  /// The way to an address.
+  struct KnownWay {
+    IpAddress ip{};      ///< all zero: none
+    bool bound = false;  ///< UdpPeer::bound
+  };
+  std::array<KnownWay, 64> passing_ways_;  ///< of passing peers, by their addresses' last bytes
+  std::size_t passing_asked_ = 0;          ///< since the last check of the interface
+  PortStats stats_;
+  std::vector<UdpPath> paths_;
+  std::vector<PortPath> port_paths_;
+  PeerTable<UdpPeer> peers_;
+  std::unique_ptr<UdpTransmitter> transmitter_;
+  std::unique_ptr<UdpReceiver> receiver_;
+};
+
+/// The settings of a UdpReceiver. A plain value.
+struct UdpReceiverOptions {
+  IpAddress local{};  ///< destination address of the packets, covered by the iCRC
+  Plane plane = 0;    ///< copied into RxPacket::plane
+  wire::EvFormat ev_format = wire::EvFormat::udp;  ///< how EVs are carried
+  wire::DscpMap dscp;                              ///< to recognize trimmed packets
+  bool icrc = true;                                ///< false: the iCRC is not checked
+  std::size_t slots = 16;                          ///< datagrams per system call
+};
+
+/// Receives datagrams into a fixed pool, splits those that the kernel has coalesced (GRO) into
+/// packets, checks the iCRC and returns them as views into the pool, valid until the next
+/// release() or read. All input is untrusted. One thread at a time.
+class UdpReceiver {
+ public:
+  /// Bytes of a slot: any UDP datagram fits, a coalesced one too.
+  static constexpr std::size_t kSlotBytes = 65536;
+
+  /// Allocates the pool: options.slots slots of kSlotBytes.
+  explicit UdpReceiver(const UdpReceiverOptions& options);
+  UdpReceiver(const UdpReceiver&) = delete;
+  UdpReceiver& operator=(const UdpReceiver&) = delete;
+
+  /// What may come from that address: ReceiveCheck::take_heads().
+  void take_heads(const IpAddress& from) { check_.take_heads(from); }
+  /// Undoes one take_heads().
+  void forget_heads(const IpAddress& from) noexcept { check_.forget_heads(from); }
+
+  /// Begins a round of up to two receive() calls into the same `rx`: frees what an impairment has
+  /// delivered in earlier rounds, and delivers the packets that are due by now. Once per round,
+  /// since `rx` refers to them.
+  void release(Time now, Impairment* impairment, RxBurst& rx, PortStats& stats) noexcept;
+
+  /// Appends what has arrived, up to rx.room(). What does not fit is returned by the next call,
+  /// which then reads no further datagrams, from whatever socket: they would overwrite the pool.
+  /// `to_port` is the socket's own, covered by the iCRC; host byte order. True if there was
+  /// anything to return, now or by the next call.
+  bool receive(const Socket& socket, std::uint16_t to_port, Time now, Impairment* impairment,
+               RxBurst& rx, PortStats& stats) noexcept;
+
+  /// True if the last read took as many datagrams as it asked for: more may wait in the socket.
+  [[nodiscard]] bool backlogged() const noexcept { return backlogged_; }
+  /// True if packets that have been read wait for room.
+  [[nodiscard]] bool leftover() const noexcept { return next_ < count_; }
+
+ private:
+  struct Slot {
+    SocketAddress from;
+    iovec vector{};
+    alignas(cmsghdr) std::array<std::uint8_t, 128> control{};
+  };
+
+  /// A datagram that is being split: the facts that all its packets share.
+  struct Datagram {
+    RawPacket packet;         ///< `bytes`: the rest of the datagram
+    std::size_t segment = 0;  ///< bytes of each packet; the last may be shorter
+  };
+
+  /// Where packets go behind the impairment.
+  struct Sink;
+
+  /// Makes a message ready for recvmmsg().
+  void prepare(std::size_t i) noexcept;
+
+  /// One recvmmsg(); false if nothing was there.
+  [[nodiscard]] bool read(const Socket& socket, Time now, std::size_t room,
+                          PortStats& stats) noexcept;
+
+  /// Splits what was read into packets, until the sink is full or all is done.
+  void split(Time now, Impairment* impairment, Sink& sink) noexcept;
+
+  /// Reads address and control data of the datagram at next_.
+  void open(PortStats& stats) noexcept;
+
+  /// Copies the sender's address; false if it is not of the socket's family.
+  [[nodiscard]] bool sender(const Slot& slot) noexcept;
+
+  /// Reads ToS, flow label and segment size from the control data.
+  void controls(msghdr& m, std::uint8_t& tos, std::uint32_t& flow_label) noexcept;
+
+  UdpReceiverOptions options_;
+  bool v4_;
+  bool backlogged_ = false;
+  bool paused_ = false;  ///< until last_read_ nobody had read for a while; a round may read twice
+  bool one_by_one_ = false;  ///< the last read that brought anything brought one packet
+  bool opened_ = false;      ///< datagram_ describes the message at next_
+  std::unique_ptr<std::uint8_t[]> pool_;
+  std::vector<Slot> slots_;
+  std::vector<mmsghdr> messages_;
+  std::uint16_t to_port_ = 0;  ///< of the messages
+  Time last_read_{};           ///< when they were read
+  std::size_t next_ = 0;       ///< message that is being split
+  std::size_t count_ = 0;      ///< messages read
+  std::size_t packets_ = 0;    ///< packets in them, so far
+  std::size_t expected_ = 1;   ///< packets per datagram in the previous call, rounded up
+  Datagram datagram_;
+  ReceiveCheck check_;
+};
+
+/// An entry of the port's address table.
+struct UdpPeer {
+  SocketAddress address;    ///< length 0: empty entry
+  wire::IcrcPrefix prefix;  ///< from this port to the peer
+  bool segmented = true;    ///< GSO may be used
+  bool heads = false;       ///< UdpRoute::heads
+  bool bound = false;       ///< packets leave from UdpPath::bound, if that is open
+  bool reached = true;      ///< there is a route to it by an interface that is up, as far as known
+  bool passing = false;     ///< UdpRoute::passing
+  std::uint32_t mtu = 0;    ///< bytes; of the links that lead to it, if they are not the plane's
+};
+
+/// Sends the packets of one group, which share peer and path. Consecutive packets of one size
+/// become one GSO message, and one system call sends several messages. Payload is not copied here,
+/// but for that of small packets: the kernel gathers it from the user's memory. The object is large
+/// (scratch space for one call) and belongs on the heap. One thread at a time.
+class UdpTransmitter {
+ public:
+  static constexpr std::uint32_t kMaxSegments = 64;    ///< per message (kernels before 6.9)
+  static constexpr std::uint32_t kMaxMessage = 65507;  ///< bytes of one message, by UDP over IPv4
+
+  /// What became of a group.
+  struct Outcome {
+    std::uint32_t taken = 0;   ///< packets sent, or dropped because they can never be sent
+    bool unreachable = false;  ///< the kernel has no route, or the network is down
+    bool too_long = false;     ///< packets exceeded the MTU of the interface, and were dropped
+  };
+
+  /// `usual_tos`: ToS that the paths' sockets send with. `max_packet`: bytes of the largest packet,
+  /// BTH .. iCRC.
+  UdpTransmitter(bool v4, bool gso, bool icrc, std::uint8_t usual_tos,
+                 std::uint32_t max_packet) noexcept;
+  UdpTransmitter(const UdpTransmitter&) = delete;
+  UdpTransmitter& operator=(const UdpTransmitter&) = delete;
+
+  /// Sets the constructor's `max_packet` anew.
+  void set_max_packet(std::uint32_t max_packet) noexcept { max_packet_ = max_packet; }
+
+  /// Becomes false when the kernel or the device turns out not to support GSO.
+  [[nodiscard]] bool gso() const noexcept { return gso_; }
+
+  /// Sends `packets` of `burst` to `peer` on `path`, as many as the socket takes. `joined`: by GSO,
+  /// if that works.
+  Outcome send(const wire::TxBurst& burst, std::span<const wire::TxPacket> packets, bool joined,
+               UdpPeer& peer, const UdpPath& path, PortStats& stats) noexcept;
+
+ private:
+  static constexpr std::size_t kMessages = 16;
+  static constexpr std::size_t kPackets = 256;
+  static constexpr std::size_t kVectors = 2048;
+  /// A packet of so many bytes or fewer is put together in one place: the kernel takes longer for
+  /// three pieces than that takes.
+  static constexpr std::uint32_t kSmall = 256;
+  /// Control data of a message: ToS, and the segment size for GSO.
+  static constexpr std::size_t kTosSpace = CMSG_SPACE(sizeof(int));
+  static constexpr std::size_t kSegmentSpace = CMSG_SPACE(sizeof(std::uint16_t));
+
+  enum class Verdict : std::uint8_t { retry, busy, unreachable, too_long, refused };
+
+  /// The packets of one message.
+  struct Run {
+    std::uint32_t packets = 0;
+    std::uint32_t bytes = 0;
+    std::uint32_t segment = 0;  ///< bytes of each packet; the last may be shorter
+    std::uint8_t tos = 0;
+    bool closed = false;  ///< a shorter packet was last
+  };
+  struct alignas(cmsghdr) Control {
+    std::array<std::uint8_t, kTosSpace + kSegmentSpace> bytes;
+  };
+  /// Pad and iCRC of one packet.
+  using Trailer = std::array<std::uint8_t, 8>;
+
+  /// Writes the constant parts of the control data of message i.
+  void prepare(std::size_t i) noexcept;
+
+  /// Lays out messages for as many of `packets` as there is room for. used_ is 0 if the first one
+  /// exceeds a limit.
+  void build(const wire::TxBurst& burst, std::span<const wire::TxPacket> packets, bool joined,
+             UdpPeer& peer, const UdpPath& path) noexcept;
+
+  /// True if the packet can be a further segment of the last message.
+  [[nodiscard]] bool joins(const wire::TxPacket& p, std::size_t vectors) const noexcept;
+
+  /// Starts a new message; false if there is no room for it.
+  [[nodiscard]] bool open(const wire::TxPacket& p, const UdpPeer& peer,
+                          const UdpPath& path) noexcept;
+
+  /// Adds the packet to the last message.
+  void append(const wire::TxPacket& p, std::span<const wire::TxSge> sges, UdpPeer& peer,
+              const UdpPath& path) noexcept;
+
+  void push(const std::uint8_t* data, std::size_t length) noexcept {
+    // The kernel only reads; the system call's structure has no const.
+    vectors_[vectors_used_++] = {const_cast<std::uint8_t*>(data), length};
+  }
+
+  /// Copies a part of a small packet.
+  void put(Bytes part) noexcept {
+    std::copy(part.begin(), part.end(), copies_.begin() + static_cast<std::ptrdiff_t>(copied_));
+    copied_ += part.size();
+  }
+
+  /// Completes the control data of message i. Every message that has not the socket's ToS carries
+  /// its own: that costs some 50 ns, a setsockopt() at every change of class four times as much.
+  void close(std::size_t i) noexcept;
+
+  /// Sends the messages and returns how many the kernel took. If not all, errno is the error of the
+  /// first one that it did not take.
+  [[nodiscard]] std::size_t flush(const Socket& socket, PortStats& stats) noexcept;
+
+  /// What to do about a message that the kernel did not take.
+  [[nodiscard]] Verdict judge(int error, const Run& run) noexcept;
+
+  bool v4_;
+  bool gso_;
+  bool icrc_;
+  bool gso_proven_ = false;
+  std::uint8_t usual_tos_;
+  std::uint32_t max_packet_;
+  std::size_t used_ = 0;  ///< messages laid out
+  std::size_t vectors_used_ = 0;
+  std::size_t trailers_used_ = 0;
+  std::size_t copied_ = 0;  ///< bytes of copies_
+  std::array<Run, kMessages> runs_{};
+  std::array<mmsghdr, kMessages> messages_{};
+  std::array<SocketAddress, kMessages> addresses_{};
+  std::array<Control, kMessages> controls_{};
+  std::array<Trailer, kPackets> trailers_{};
+  std::array<iovec, kVectors> vectors_{};
+  std::array<std::uint8_t, 16 * kSmall> copies_{};
+};
+
+/// Attaches a filter to a UDP socket, by which the kernel drops what can't be MRC before it is
+/// queued and before any thread is woken: too short for a BTH, another opcode, another transport
+/// version. QPN and key are left to the engine, which counts what is wrong with them.
+///
+/// Of datagrams that the kernel has joined (GRO) a filter sees only the first: those longer than
+/// `largest`, which no packet is, pass, or one forged datagram would take the genuine ones behind
+/// it along. The kernel counts what it drops together with what finds no room in the buffer. Throws
+/// Error if it refuses the filter.
+void attach_udp_filter(const Socket& socket, std::uint32_t largest);
+
+}  // namespace mrc::inline v0_1::port
