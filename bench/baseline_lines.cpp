@@ -37,7 +37,7 @@
 #include "common/program.hpp"
 #include "interface_features.hpp"
 #include "mrc/net/address.hpp"
-#include "mrc/net/socket.hpp"
+#include "mrc/net/interface.hpp"
 #include "mrc_fabric/command_lines.hpp"
 #include "mrc_fabric/netns.hpp"
 #include "mrc_fabric/wire/wire_socket.hpp"

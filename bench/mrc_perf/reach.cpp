@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "mrc/core/error.hpp"
-#include "mrc/net/socket.hpp"
+#include "mrc/net/interface.hpp"
 
 namespace mrc::perf {
 namespace {

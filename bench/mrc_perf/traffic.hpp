@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "mrc/core/histogram.hpp"
+#include "mrc/core/containers.hpp"
 #include "session.hpp"
 
 /// The two halves of the bandwidth tests, and their flow control.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -11,19 +12,90 @@
 #include <utility>
 #include <vector>
 
-#include "mrc/datagrams.hpp"
-#include "mrc/stats.hpp"
-#include "mrc/api/endpoint_types.hpp"
-#include "mrc/profiles.hpp"
-#include "mrc/qp_change.hpp"
-#include "mrc/api/shared_receive_queue.hpp"
 #include "mrc/config.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/core/linkage.hpp"
+#include "mrc/datagram.hpp"
 #include "mrc/engine/verbs_types.hpp"
 #include "mrc/exchange/connection_info.hpp"
+#include "mrc/profile_types.hpp"
+#include "mrc/qp_change.hpp"
+#include "mrc/stats.hpp"
 
 namespace mrc::inline v0_1 {
+
+class Device;
+namespace detail {
+class DeviceCore;
+class Lane;
+}  // namespace detail
+
+/// What a shared receive queue is made of.
+struct SrqOptions {
+  std::uint32_t depth = 128;  ///< receive requests, 1 .. 32,768
+  std::uint32_t sges = 1;     ///< SGEs per request, 1 .. 64
+  std::optional<PdId> pd{};   ///< of the memory of its requests; default: the device's own
+  /// Default: the lane with the fewest queue pairs. Errc::invalid_argument if there is no such
+  /// lane.
+  std::optional<unsigned> lane{};
+};
+
+/// What is known of a shared receive queue.
+struct SrqInfo {
+  PdId pd{};                 ///< protection domain
+  std::uint32_t depth = 0;   ///< most requests
+  std::uint32_t sges = 0;    ///< most SGEs per request
+  std::uint32_t posted = 0;  ///< requests that no queue pair has taken yet
+  std::uint32_t limit = 0;   ///< an event is raised when fewer are left; 0: none
+  std::uint32_t users = 0;   ///< queue pairs
+};
+
+/// A shared receive queue: receive requests for several queue pairs (QpOptions::srq,
+/// DatagramOptions::srq). Each takes the oldest one when a message that needs it begins to arrive;
+/// the completion goes to the queue pair's own completion queue. It belongs to one lane for life,
+/// and so do its queue pairs.
+///
+/// Move-only. Methods may be called from any thread, but for those that end the handle: see Device.
+class MRC_API SharedReceiveQueue {
+ public:
+  SharedReceiveQueue() = default;
+  /// Takes the queue over; `other` is empty afterwards.
+  SharedReceiveQueue(SharedReceiveQueue&& other) noexcept { swap(other); }
+  /// Takes `other` over; the former queue is destroyed.
+  SharedReceiveQueue& operator=(SharedReceiveQueue&& other) noexcept;
+  ~SharedReceiveQueue();
+
+  /// Names the queue in events.
+  [[nodiscard]] SrqId id() const noexcept;
+  /// Which lane of the device it belongs to: 0 .. Device::lane_count() - 1.
+  [[nodiscard]] unsigned lane() const noexcept;
+
+  /// Posts a receive request for whichever of the queue pairs needs one first. Errc::queue_full if
+  /// SrqOptions::depth of them wait, as other errors QueuePair::post_receive(). Never blocks, never
+  /// throws.
+  Errc post_receive(const ReceiveRequest& request) noexcept;
+  /// Posts several. Stops at the first that fails; `posted` counts the others.
+  Errc post_receives(std::span<const ReceiveRequest> requests, std::size_t& posted) noexcept;
+  /// As soon as fewer than `limit` receives are left, the device raises
+  /// DeviceEvent::Kind::srq_limit, once for each call; 0: never. At once if fewer are left now.
+  /// Errc::invalid_argument if it is larger than the depth.
+  Errc set_limit(std::uint32_t limit) noexcept;
+  /// What is known of it. Throws mrc::Error if it was closed.
+  [[nodiscard]] SrqInfo query() const;
+
+  /// Destroys the queue; posted requests vanish without completions. Errc::in_use while a queue
+  /// pair uses it (nothing happens then).
+  Errc close() noexcept;
+
+ private:
+  friend class Device;
+  SharedReceiveQueue(std::shared_ptr<detail::DeviceCore> core, detail::Lane* lane, SrqId srq);
+  void swap(SharedReceiveQueue& other) noexcept;
+
+  std::shared_ptr<detail::DeviceCore> core_;
+  detail::Lane* lane_ = nullptr;
+  SrqId srq_{};  ///< number in the lane's engine
+};
 
 class Device;
 namespace detail {
@@ -321,7 +393,7 @@ class MRC_API Device {
  public:
   /// Opens the planes named by the configuration. Throws mrc::Error that names plane and cause.
   explicit Device(const Config& config = Config::from_environment());
-  /// Opens planes of another kind than OpenMRC brings (mrc/plane/plane_kind.hpp;
+  /// Opens planes of another kind than OpenMRC brings (mrc/plane/plane.hpp;
   /// docs/architecture.md says how to add one). Throws mrc::Error.
   Device(const Config& config, std::unique_ptr<detail::PlaneKind> kind);
   /// A copy is a second handle of the same device. Moving copies, so no handle is ever empty.
@@ -435,7 +507,7 @@ class MRC_API Device {
 
   /// Sends EV probes or port status to any hosts, also ones without a queue pair here, with that
   /// DSCP, 0 .. 63 (default: that of control packets). Blocks until all responses are there, or
-  /// `timeout` is over, and returns them in order of arrival. api/endpoint_types.hpp says who
+  /// `timeout` is over, and returns them in order of arrival. datagrams.hpp says who
   /// answers, and what is thrown.
   std::vector<EndpointResponse> request_endpoints(EndpointOperation operation,
                                                   std::span<const EndpointRequest> requests,

@@ -11,7 +11,6 @@
 #include <string>
 #include <utility>
 
-#include "mrc/api/shared_receive_queue.hpp"
 #include "mrc/core/unique_fd.hpp"
 #include "mrc/host/device_core.hpp"
 #include "mrc/host/peers.hpp"

@@ -19,7 +19,7 @@
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/core/value_text.hpp"
-#include "mrc/net/socket.hpp"
+#include "mrc/net/interface.hpp"
 
 namespace mrc::inline v0_1::detail {
 

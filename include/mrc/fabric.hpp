@@ -11,7 +11,6 @@
 
 #pragma GCC visibility push(hidden)
 #include "mrc/fabric/definitions.inl"
-#include "mrc/plane/packet/definitions.inl"
 
 namespace mrc::inline v0_1::detail {
 /// Its initialisation is what counts.

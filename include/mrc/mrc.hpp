@@ -20,7 +20,6 @@
 #include "mrc/core/system_headers.hpp"
 
 #pragma GCC visibility push(hidden)  // all but what is declared above
-#include "mrc/api/definitions.inl"
 #include "mrc/engine/definitions.inl"
 #include "mrc/host/definitions.inl"
 #include "mrc/plane/definitions.inl"

@@ -4,11 +4,11 @@
 #include <cstdint>
 #include <optional>
 
-#include "mrc/profiles.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/verbs_types.hpp"
 #include "mrc/exchange/connection_info.hpp"
 #include "mrc/net/address.hpp"
+#include "mrc/profile_types.hpp"
 
 namespace mrc::inline v0_1 {
 

@@ -11,7 +11,7 @@
 #include <infiniband/verbs.h>
 
 #pragma GCC visibility push(hidden)
-#include "mrc/plane/verbs/definitions.inl"
+#include "mrc/verbs/definitions.inl"
 
 namespace mrc::inline v0_1::detail {
 /// Its initialisation is what counts.

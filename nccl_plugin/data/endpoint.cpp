@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "mrc/reliability/retry.hpp"
+#include "mrc/engine/send_window.hpp"
 #include "nccl_plugin/result.hpp"
 
 namespace mrc_nccl {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "mrc/core/histogram.hpp"
+#include "mrc/core/containers.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/stats.hpp"
 

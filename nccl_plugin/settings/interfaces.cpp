@@ -17,7 +17,6 @@
 #include <optional>
 
 #include "mrc/net/interface.hpp"
-#include "mrc/net/socket.hpp"
 #include "nccl_plugin/settings/environment.hpp"
 
 namespace mrc_nccl {

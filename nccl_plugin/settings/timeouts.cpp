@@ -3,7 +3,7 @@
 
 #include <cstdio>
 
-#include "mrc/reliability/retry.hpp"
+#include "mrc/engine/send_window.hpp"
 
 namespace mrc_nccl {
 namespace {

@@ -15,7 +15,7 @@
 
 #include "mrc/core/error.hpp"
 #include "mrc/core/value_text.hpp"
-#include "mrc/net/socket.hpp"
+#include "mrc/net/interface.hpp"
 
 namespace mrc_nccl {
 

@@ -6,7 +6,7 @@
 #include <system_error>
 
 #include "mrc/config.hpp"
-#include "mrc/net/socket.hpp"
+#include "mrc/net/interface.hpp"
 #include "nccl_plugin/data/sender.hpp"
 #include "nccl_plugin/result.hpp"
 

@@ -28,42 +28,28 @@ target_link_libraries(openmrc INTERFACE
   openmrc_headers Boost::headers nlohmann_json::nlohmann_json)
 
 # -------------------------------------------------------------------------- compiled library
-# The lists of definitions, each a unit, so that they compile side by side. Packet ports are in that
-# of the packets that they build and parse, which it inlines.
-set(mrc_units api engine plane host fabric control verbs)
-# What no program of a sanitized build uses: mrc_ctl uses the prober, too.
+# The list of definitions of each folder is a unit, so that they compile side by side.
+set(mrc_units engine plane host resolve fabric control faults verbs)
 mrc_runs_here(sim/ simulator_here)
-if(simulator_here)
+if(simulator_here)  # no program of a sanitized build uses it
   list(APPEND mrc_units sim)
 endif()
-mrc_runs_here(tools/mrc_ctl/ prober_here)
-if(prober_here)
-  list(APPEND mrc_units probe)
-endif()
 foreach(unit IN LISTS mrc_units)
-  set(lists ${unit})
-  if(unit STREQUAL "plane")
-    list(APPEND lists plane/packet)
-  elseif(unit STREQUAL "verbs")
-    set(lists plane/verbs)
-  endif()
-  list(TRANSFORM lists REPLACE "(.+)" "#include \"mrc/\\1/definitions.inl\"\n"
-    OUTPUT_VARIABLE includes)
-  list(JOIN includes "" includes)
-  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/src/${unit}.cpp CONTENT "${includes}" @ONLY)
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/src/${unit}.cpp
+    CONTENT "#include \"mrc/${unit}/definitions.inl\"\n" @ONLY)
 endforeach()
 
 list(TRANSFORM mrc_units REPLACE "(.+)" "${PROJECT_BINARY_DIR}/src/\\1.cpp")
 
-# The simulator and the prober are for programs that link them whole: they are not in the shared
-# library, which shares the other objects with the static one.
+# The simulator is for programs that link it whole: it is not in the shared library, which shares the
+# other objects with the static one.
 set(mrc_whole_units ${mrc_units})
-list(FILTER mrc_whole_units INCLUDE REGEX "/(sim|probe)\\.cpp$")
-list(FILTER mrc_units EXCLUDE REGEX "/(sim|probe)\\.cpp$")
+list(FILTER mrc_whole_units INCLUDE REGEX "/sim\\.cpp$")
+list(FILTER mrc_units EXCLUDE REGEX "/sim\\.cpp$")
 add_library(openmrc_objects OBJECT ${mrc_units})
 # Packets seldom pass these: optimising their checks takes clang longer than it saves in all tests.
 if(MRC_SANITIZE AND CMAKE_CXX_COMPILER_ID MATCHES "Clang")
-  foreach(unit IN ITEMS control fabric probe)
+  foreach(unit IN ITEMS control fabric)
     set_source_files_properties(${PROJECT_BINARY_DIR}/src/${unit}.cpp PROPERTIES
       COMPILE_OPTIONS -O0)
   endforeach()

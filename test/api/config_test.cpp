@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "config_rig.hpp"
-#include "mrc/api/option_table.hpp"
 #include "mrc/core/value_text.hpp"
 #include "mrc/wire/burst.hpp"
 #include "support/doc_table.hpp"

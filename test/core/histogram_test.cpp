@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mrc/core/histogram.hpp"
+#include "mrc/core/containers.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mrc/core/mapped_memory.hpp"
+#include "mrc/core/system.hpp"
 
 #include <doctest/doctest.h>
 

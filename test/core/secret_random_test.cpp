@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-#include "mrc/core/histogram.hpp"
+#include "mrc/core/containers.hpp"
 #include "mrc/core/random.hpp"
 
 using namespace mrc;

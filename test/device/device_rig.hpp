@@ -23,7 +23,7 @@
 
 #include "mrc/core/random.hpp"
 #include "mrc/mrc.hpp"
-#include "mrc/plane/plane_kind.hpp"
+#include "mrc/plane/plane.hpp"
 #include "support/errors.hpp"
 #include "support/wait.hpp"
 

@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "mrc/engine/peer.hpp"
+#include "mrc/engine/queue_pair.hpp"
 #include "support/single.hpp"
 
 using namespace mrc;

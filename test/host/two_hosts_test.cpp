@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "device/gid_rig.hpp"
-#include "mrc/net/socket.hpp"
+#include "mrc/net/interface.hpp"
 #include "mrc/wire/opcode.hpp"
 #include "support/network.hpp"
 

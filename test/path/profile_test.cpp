@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mrc/path/profile.hpp"
+#include "mrc/control/profiles.hpp"
 
 #include <doctest/doctest.h>
 

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "mrc/net/interface.hpp"
-#include "mrc/net/socket.hpp"
 
 using namespace mrc;
 using namespace mrc::port;

@@ -7,7 +7,7 @@
 
 #include <cerrno>
 
-#include "mrc/net/socket.hpp"
+#include "mrc/net/interface.hpp"
 #include "mrc/faults/injector.hpp"
 #include "plane/packet_rig.hpp"
 #include "support/errors.hpp"

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "mrc/net/socket.hpp"
+#include "mrc/net/interface.hpp"
 #include "mrc/wire/opcode.hpp"
 #include "udp_rig.hpp"
 

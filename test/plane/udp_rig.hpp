@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "mrc/net/socket.hpp"
+#include "mrc/net/interface.hpp"
 #include "mrc/faults/injector.hpp"
 #include "mrc/plane/slot.hpp"
 #include "mrc/plane/udp_port.hpp"

@@ -8,7 +8,7 @@
 #include <map>
 #include <set>
 
-#include "mrc/net/socket.hpp"
+#include "mrc/net/interface.hpp"
 #include "mrc/plane/udp_kind.hpp"
 #include "udp_rig.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mrc/probe/changes.hpp"
+#include "probe/changes.hpp"
 
 #include <doctest/doctest.h>
 

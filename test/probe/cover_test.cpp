@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mrc/probe/cover.hpp"
+#include "probe/cover.hpp"
 
 #include <doctest/doctest.h>
 

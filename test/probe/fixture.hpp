@@ -11,8 +11,8 @@
 #include "mrc/core/random.hpp"
 #include "mrc/fabric/description.hpp"
 #include "mrc/fabric/fabric_reader.hpp"
-#include "mrc/probe/second_look.hpp"
-#include "mrc/probe/verdict.hpp"
+#include "probe/second_look.hpp"
+#include "probe/verdict.hpp"
 
 /// Shared by the tests of mrc_probe: small fabrics, and what a host finds out about one in which
 /// some parts are broken.

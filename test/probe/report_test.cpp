@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mrc/probe/report.hpp"
+#include "probe/report.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mrc/probe/slow.hpp"
+#include "probe/slow.hpp"
 
 #include <doctest/doctest.h>
 

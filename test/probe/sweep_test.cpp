@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mrc/probe/sweep.hpp"
+#include "probe/sweep.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mrc/probe/trains.hpp"
+#include "probe/trains.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mrc/probe/verdict.hpp"
+#include "probe/verdict.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mrc/reliability/retry.hpp"
+#include "mrc/engine/send_window.hpp"
 
 #include <doctest/doctest.h>
 

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "mrc/core/random.hpp"
-#include "mrc/reliability/retry.hpp"
 
 using namespace mrc;
 using namespace mrc::reliability;

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "mrc/core/unique_fd.hpp"
-#include "mrc/net/socket.hpp"
+#include "mrc/net/interface.hpp"
 #include "mrc/fabric/packet.hpp"
 
 namespace mrc::forge {

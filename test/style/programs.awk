@@ -10,8 +10,8 @@ BEGIN {
   # It copies small messages itself, as an engine would: for NCCL's flags in the data.
   except("nccl_plugin", "mrc/engine/memory.hpp")
   # Timeouts as InfiniBand encodes them, which NCCL and verbs programs set.
-  except("nccl_plugin", "mrc/reliability/retry.hpp")
-  except("verbs_shim", "mrc/reliability/retry.hpp")
+  except("nccl_plugin", "mrc/engine/send_window.hpp")
+  except("verbs_shim", "mrc/engine/send_window.hpp")
   # A NIC is what a fabric description, or an RDMA device, says of this host.
   except("nccl_plugin", "mrc/fabric/fabric_reader.hpp")
   except("nccl_plugin", "mrc/fabric/packet_kind.hpp")

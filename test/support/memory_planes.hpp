@@ -22,7 +22,6 @@
 #include "mrc/config.hpp"
 #include "mrc/core/unique_fd.hpp"
 #include "mrc/host/device_core.hpp"
-#include "mrc/plane/plane_kind.hpp"
 #include "mrc/plane/plane.hpp"
 
 /// Planes in memory: whole devices of one process, connected by no network. For tests of devices

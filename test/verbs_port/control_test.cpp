@@ -8,7 +8,7 @@
 #include <mutex>
 #include <random>
 
-#include "mrc/net/socket.hpp"
+#include "mrc/net/interface.hpp"
 #include "mrc/verbs/verbs_device.hpp"
 #include "mrc/verbs/verbs_port.hpp"
 #include "verbs_port_rig.hpp"

@@ -9,7 +9,7 @@
 #include "common/interrupt.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/fabric/routes.hpp"
-#include "mrc/plane/plane_kind.hpp"
+#include "mrc/plane/plane.hpp"
 
 namespace mrc::probe_tool {
 namespace {

@@ -15,7 +15,7 @@
 #include "mrc/fabric/description.hpp"
 #include "mrc/fabric/packet_link.hpp"
 #include "mrc/fabric/packet_port.hpp"
-#include "mrc/probe/part.hpp"
+#include "probe/part.hpp"
 #include "mrc/wire/burst.hpp"
 #include "mrc/wire/headers.hpp"
 #include "mrc/wire/transport.hpp"

@@ -7,7 +7,7 @@
 
 #include "mrc/config.hpp"
 #include "mrc/core/types.hpp"
-#include "mrc/probe/sweep.hpp"
+#include "probe/sweep.hpp"
 
 namespace mrc::probe_tool {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "mrc/probe/changes.hpp"
-#include "mrc/probe/report.hpp"
+#include "probe/changes.hpp"
+#include "probe/report.hpp"
 
 namespace mrc::probe_tool {
 

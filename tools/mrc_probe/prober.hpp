@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "mrc/probe/paths.hpp"
-#include "mrc/probe/report.hpp"
-#include "mrc/probe/second_look.hpp"
-#include "mrc/probe/sweep.hpp"
+#include "probe/paths.hpp"
+#include "probe/report.hpp"
+#include "probe/second_look.hpp"
+#include "probe/sweep.hpp"
 #include "mrc_probe/network.hpp"
 
 namespace mrc::probe_tool {

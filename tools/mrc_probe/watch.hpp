@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "mrc/probe/changes.hpp"
+#include "probe/changes.hpp"
 #include "mrc_probe/network.hpp"
 #include "mrc_probe/options.hpp"
 #include "mrc_probe/prober.hpp"

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "mrc/reliability/retry.hpp"
+#include "mrc/engine/send_window.hpp"
 #include "verbs_shim/address.hpp"
 #include "verbs_shim/errors.hpp"
 #include "verbs_shim/objects/completion_queue.hpp"

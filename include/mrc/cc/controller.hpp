@@ -7,7 +7,6 @@
 #include <utility>
 #include <variant>
 
-#include "mrc/cc/algorithm.hpp"
 #include "mrc/cc/congestion_control.hpp"
 #include "mrc/cc/nscc.hpp"
 #include "mrc/core/error.hpp"

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "mrc/profiles.hpp"
+#include "mrc/control/profiles.hpp"
 #include "mrc/core/containers.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/core/linkage.hpp"
@@ -22,9 +22,9 @@
 #include "mrc/core/types.hpp"
 #include "mrc/core/unique_fd.hpp"
 #include "mrc/host/modules.hpp"
-#include "mrc/control/profiles.hpp"
 #include "mrc/path/path_entry.hpp"
-#include "mrc/plane/plane_kind.hpp"
+#include "mrc/plane/plane.hpp"
+#include "mrc/profile_types.hpp"
 
 namespace mrc::inline v0_1::detail {
 

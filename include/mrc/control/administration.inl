@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "mrc/control/device_control.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/core/system.hpp"
 #include "mrc/device.hpp"
-#include "mrc/control/device_control.hpp"
 #include "mrc/host/device_core.hpp"
 #include "mrc/host/lane.hpp"
 #include "mrc/host/peers.hpp"

@@ -15,14 +15,14 @@
 #include <utility>
 #include <vector>
 
-#include "mrc/stats.hpp"
-#include "mrc/control/line_server.hpp"
-#include "mrc/core/types.hpp"
 #include "mrc/control/administration.hpp"
-#include "mrc/host/cq_events.hpp"
 #include "mrc/control/dumps.hpp"
 #include "mrc/control/host_store.hpp"
+#include "mrc/control/line_server.hpp"
 #include "mrc/control/profiles.hpp"
+#include "mrc/core/types.hpp"
+#include "mrc/host/cq_events.hpp"
+#include "mrc/stats.hpp"
 
 namespace mrc::inline v0_1::detail {
 

@@ -20,17 +20,17 @@
 #include <utility>
 #include <vector>
 
-#include "mrc/api/device_stats_json.hpp"
-#include "mrc/api/option_table.hpp"
+#include "mrc/config.hpp"
 #include "mrc/control/client.hpp"
+#include "mrc/control/dumps.hpp"
 #include "mrc/control/run_folder.hpp"
 #include "mrc/core/system.hpp"
 #include "mrc/core/value_text.hpp"
 #include "mrc/host/device_core.hpp"
-#include "mrc/control/dumps.hpp"
 #include "mrc/host/lane.hpp"
 #include "mrc/host/modules.hpp"
 #include "mrc/host/peers.hpp"
+#include "mrc/stats_json.hpp"
 #include "mrc/version.hpp"
 
 namespace mrc::inline v0_1::detail {

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "mrc/profiles.hpp"
 #include "mrc/control/profiles.hpp"
+#include "mrc/profile_types.hpp"
 
 namespace mrc::inline v0_1::detail {
 

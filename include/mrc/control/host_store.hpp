@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "mrc/config.hpp"
-#include "mrc/profiles.hpp"
 #include "mrc/control/client.hpp"
+#include "mrc/control/profiles.hpp"
 #include "mrc/core/system.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/core/unique_fd.hpp"
-#include "mrc/control/profiles.hpp"
+#include "mrc/profile_types.hpp"
 
 namespace mrc::inline v0_1::detail {
 

@@ -23,10 +23,10 @@
 #include <utility>
 #include <vector>
 
+#include "mrc/control/dumps.hpp"
 #include "mrc/control/run_folder.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/core/random.hpp"
-#include "mrc/control/dumps.hpp"
 #include "mrc/net/interface.hpp"
 
 namespace mrc::inline v0_1::detail {

@@ -76,7 +76,7 @@ inline constexpr unsigned kMaxCpus = 1024;
 [[nodiscard]] std::string format_real(double number);
 
 /// Reads and writes what hosts tell each other at set-up: numbers, most significant byte first, and
-/// bytes, without gaps. One thread. Headers of packets are overlaid instead (wire/endian.hpp).
+/// bytes, without gaps. One thread. Headers of packets are overlaid instead (wire/ip.hpp).
 
 /// Appends to a vector. A number over the width that is written loses its upper bits.
 class ByteWriter {

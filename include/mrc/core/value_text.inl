@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "mrc/core/error.hpp"
 #include "mrc/core/value_text.hpp"
 
 namespace mrc::inline v0_1 {
@@ -159,6 +160,19 @@ std::string format_real(double number) {
   char text[32];
   const auto end = std::to_chars(text, text + sizeof text, number).ptr;
   return {text, end};
+}
+
+const char* ErrorCategory::name() const noexcept {
+  return "mrc";
+}
+
+std::string ErrorCategory::message(int e) const {
+  return to_string(static_cast<Errc>(e));
+}
+
+const std::error_category& error_category() noexcept {
+  static const ErrorCategory category;
+  return category;
 }
 
 }  // namespace mrc::inline v0_1

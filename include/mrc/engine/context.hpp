@@ -11,7 +11,9 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "mrc/cc/congestion_control.hpp"
 #include "mrc/core/containers.hpp"
@@ -20,18 +22,162 @@
 #include "mrc/core/types.hpp"
 #include "mrc/engine/engine_stats.hpp"
 #include "mrc/engine/memory.hpp"
-#include "mrc/engine/object_tables.hpp"
 #include "mrc/engine/options.hpp"
-#include "mrc/engine/peer.hpp"
 #include "mrc/engine/queue_pair.hpp"
 #include "mrc/engine/queues.hpp"
 #include "mrc/engine/send_window.hpp"
+#include "mrc/engine/service.hpp"
+#include "mrc/engine/verbs_types.hpp"
 #include "mrc/wire/burst.hpp"
 #include "mrc/wire/headers.hpp"
 #include "mrc/wire/opcode.hpp"
 #include "mrc/wire/transport.hpp"
 
 namespace mrc::inline v0_1::engine {
+
+/// Protection domains, queue pairs and peers by number. It only stores and finds them; Engine
+/// checks arguments, and Teardown disconnects a queue pair before it is removed. One thread.
+class ObjectTables {
+ public:
+  /// Both must outlive the tables. `secrets`: of the numbers of queue pairs.
+  ObjectTables(const EngineOptions& options, SecretRandom& secrets);
+
+  /// A new protection domain, or Errc::no_resources.
+  Result<PdId> add_pd();
+  /// Frees a protection domain; needs has_pd().
+  void remove_pd(PdId pd) noexcept { pds_[static_cast<std::uint32_t>(pd)] = 0; }
+  /// True if there is such a protection domain.
+  [[nodiscard]] bool has_pd(PdId pd) const noexcept {
+    const auto i = static_cast<std::uint32_t>(pd);
+    return i < pds_.size() && pds_[i] != 0;
+  }
+
+  /// A new queue pair, or Errc::no_resources. All bits of its number but the slot are random, and
+  /// its place in the table is reused as late as possible: late packets of its former owner are
+  /// dropped.
+  Result<Qpn> add_qp(const QpInit& init, SendPool& writes, reliability::PacketPool& records);
+  /// Destroys a queue pair, which must exist.
+  void remove_qp(Qpn qpn) noexcept;
+
+  /// The number of the next queue pair, of whatever kind, or Errc::no_resources; take_number()
+  /// follows once there is one.
+  Result<Qpn> next_number();
+  /// The number that next_number() has returned is in use from now on.
+  void take_number() noexcept { free_qps_.pop_front(); }
+  /// It no longer is.
+  void return_number(Qpn qpn) noexcept { (void)free_qps_.push_back(place_of(qpn)); }
+  /// The place of a number in tables of queue pairs: less than EngineOptions::max_qps for one that
+  /// is in use.
+  [[nodiscard]] std::uint32_t place_of(Qpn qpn) const noexcept {
+    return (value(qpn) & ((1u << index_bits_) - 1)) - kFirstUserQpn;
+  }
+
+  /// The queue pair in the place of that number; it may have another number. Null if it is empty.
+  [[nodiscard]] QueuePairState* candidate(Qpn qpn) noexcept {
+    const std::uint32_t index = place_of(qpn);
+    return index < qps_.size() ? qps_[index].get() : nullptr;
+  }
+  /// Null when there is no such queue pair.
+  [[nodiscard]] QueuePairState* qp(Qpn qpn) noexcept {
+    QueuePairState* qp = candidate(qpn);
+    return qp != nullptr && qp->qpn == qpn ? qp : nullptr;
+  }
+  /// The same, read-only.
+  [[nodiscard]] const QueuePairState* qp(Qpn qpn) const noexcept {
+    return const_cast<ObjectTables*>(this)->qp(qpn);
+  }
+  /// Calls fn(QueuePairState&) for each.
+  template <class F>
+  void for_each_qp(F&& fn) {
+    for (auto& qp : qps_)
+      if (qp) fn(*qp);
+  }
+  /// The same, read-only.
+  template <class F>
+  void for_each_qp(F&& fn) const {
+    for (const auto& qp : qps_)
+      if (qp) fn(static_cast<const QueuePairState&>(*qp));
+  }
+  /// Places for queue pairs, of which the most may be empty.
+  [[nodiscard]] std::size_t qp_places() const noexcept { return qps_.size(); }
+  /// The queue pair in a place below qp_places(); null if it is empty.
+  [[nodiscard]] const QueuePairState* qp_at(std::size_t place) const noexcept {
+    return qps_[place].get();
+  }
+  /// Number of queue pairs.
+  [[nodiscard]] std::uint32_t qp_count() const noexcept { return qp_count_; }
+
+  /// A new shared receive queue, or Errc::no_resources.
+  Result<SrqId> add_srq(PdId pd, std::uint32_t depth, std::uint32_t sges);
+  /// Destroys a shared receive queue, which must exist.
+  void remove_srq(SrqId srq) noexcept { srqs_[static_cast<std::uint32_t>(srq)].reset(); }
+  /// Null when there is no such queue.
+  [[nodiscard]] SharedReceiveQueue* srq(SrqId id) noexcept {
+    const auto i = static_cast<std::uint32_t>(id);
+    return i < srqs_.size() ? srqs_[i].get() : nullptr;
+  }
+  /// Calls fn(SharedReceiveQueue&) for each.
+  template <class F>
+  void for_each_srq(F&& fn) {
+    for (auto& srq : srqs_)
+      if (srq) fn(*srq);
+  }
+
+  /// A new peer, or Errc::no_resources. Takes one number of `random` if there is room.
+  Result<PeerId> add_peer(const PeerSpec& spec, Random& random);
+  /// Destroys a peer of this table.
+  void remove_peer(Peer& peer) noexcept;
+  /// Null when there is no such peer.
+  [[nodiscard]] Peer* peer(PeerId id) noexcept {
+    return value(id) < peers_.size() ? peers_[value(id)].get() : nullptr;
+  }
+  /// The same, read-only.
+  [[nodiscard]] const Peer* peer(PeerId id) const noexcept {
+    return const_cast<ObjectTables*>(this)->peer(id);
+  }
+  /// Calls fn(Peer&) for each peer with process number `slot` at address `tag` (RxPacket::source).
+  template <class F>
+  void for_each_peer_at(std::uint64_t tag, std::uint8_t slot, F&& fn) {
+    const auto [first, last] = peers_by_source_.equal_range(tag);
+    for (auto it = first; it != last; ++it)
+      if (Peer& found = *peer(it->second.id); found.slot == slot) fn(found);
+  }
+  /// A peer without tags at address `tag`, that with process number `slot` if there is one, or
+  /// null: other implementations have no slots, and put into an endpoint request what they like
+  /// where OpenMRC has its slot. Of several the newest: the process may have been started again.
+  [[nodiscard]] Peer* plain_peer_at(std::uint64_t tag, std::uint8_t slot) noexcept;
+  /// Calls fn(Peer&) for each, in the order of their numbers.
+  template <class F>
+  void for_each_peer(F&& fn) {
+    for (auto& peer : peers_)
+      if (peer) fn(*peer);
+  }
+  /// Number of peers.
+  [[nodiscard]] std::uint32_t peer_count() const noexcept { return peer_count_; }
+
+ private:
+  template <class F>
+  [[nodiscard]] Peer* newest_at(std::uint64_t tag, F&& suits) noexcept;
+
+  const EngineOptions& options_;
+  SecretRandom& secrets_;
+  const unsigned index_bits_;
+  /// By place_of(): low bits of a QPN, less kFirstUserQpn. Those between them and the slot are
+  /// random.
+  std::vector<std::unique_ptr<QueuePairState>> qps_;
+  Ring<std::uint32_t> free_qps_;   // indices, in random order, then the longest unused first
+  std::vector<std::uint8_t> pds_;  // 1: in use
+  std::vector<std::unique_ptr<SharedReceiveQueue>> srqs_;  // by SrqId
+  std::vector<std::unique_ptr<Peer>> peers_;               // by PeerId
+  struct Source {
+    PeerId id;
+    std::uint64_t serial;  ///< later peers have larger ones
+  };
+  std::unordered_multimap<std::uint64_t, Source> peers_by_source_;  // by source tag
+  std::uint64_t next_serial_ = 0;
+  std::uint32_t qp_count_ = 0;
+  std::uint32_t peer_count_ = 0;
+};
 
 /// Brings into the cache what is needed next, while something else is done. With thousands of queue
 /// pairs each finds its state in main memory: these waits one by one would take as long as the work
@@ -264,58 +410,6 @@ class Timers {
   Stall stall_;
 };
 
-/// What an engine carries beside connected queue pairs: unreliable datagrams, which a module brings
-/// (Engine::create_datagram_qp()). Their queue pairs share numbers, completion queues and memory
-/// with the others. An engine without has none of this, and each call below is a branch.
-class EngineService {
- public:
-  /// What became of a turn.
-  enum class Turn : std::uint8_t {
-    taken,      ///< a queue pair has had its turn
-    none,       ///< none has anything that could be sent
-    burst_full  ///< the burst has no room
-  };
-
-  virtual ~EngineService() = default;
-
-  // --- Inputs
-  /// A datagram has arrived, whose iCRC is right and plain.
-  virtual void on_datagram(const wire::RxPacket& packet) noexcept = 0;
-  /// Packets of the newest burst that a port did not take; those of others are ignored.
-  virtual void on_untransmitted(std::span<const wire::TxPacket> packets) noexcept = 0;
-  /// A port no longer reads the payload of a request that is of no connected queue pair.
-  virtual void on_released(const CopyTable::Request& request) noexcept = 0;
-  /// Something that may have kept packets back has changed: a port, a plane, held copies.
-  virtual void wake() noexcept = 0;
-
-  // --- Outputs
-  /// What on_untransmitted() has not named of the newest burst was sent: to be called before the
-  /// next one is filled.
-  virtual void settle() noexcept = 0;
-  /// Adds up to EngineOptions::burst packets of the queue pair whose turn it is.
-  [[nodiscard]] virtual Turn serve(PlaneMask free_planes, wire::TxBurst& burst) noexcept = 0;
-  /// A queue pair has packets to send.
-  [[nodiscard]] virtual bool waiting() const noexcept = 0;
-  /// There is something for poll_transmit(), were it only settle().
-  [[nodiscard]] virtual bool has_output() const noexcept = 0;
-
-  // --- Queue pairs: those that are not the service's are ignored
-  /// Queue pairs that exist, in any state.
-  [[nodiscard]] virtual std::uint32_t qp_count() const noexcept = 0;
-  /// Some belong to the protection domain.
-  [[nodiscard]] virtual bool uses_pd(PdId pd) noexcept = 0;
-  /// As Context::on_polled().
-  virtual void on_polled(const Completion& c) noexcept = 0;
-  /// As Engine::complete_send(). Errc::not_found.
-  virtual Errc complete_send(const Completion& c) noexcept = 0;
-  /// The qp_error event of that one was taken. Why it is in ERR.
-  virtual QpErrorCause on_error_told(Qpn qpn) noexcept = 0;
-  /// Memory is deregistered by force: those whose requests use it fail.
-  virtual void withdraw(std::uint32_t key) noexcept = 0;
-  /// Those whose completion queues were overrun fail.
-  virtual void fail_overrun_queues() noexcept = 0;
-};
-
 /// What the parts of an engine share. Each member is complete in itself and calls none of the
 /// parts, so a part depends on the context and on the few other parts that its constructor names:
 ///
@@ -473,28 +567,28 @@ struct Context {
                                                                 : ~options.holding_planes;
   }
 
-  const EngineOptions options;      ///< fixed at creation
-  EngineStats stats;                ///< counters of the whole engine
-  Random random;                    ///< of path choice; seeded with EngineOptions::seed
-  SecretRandom secrets;             ///< of what nobody may predict; EngineOptions::secret
-  Timers timers;                    ///< of queue pairs and peers
-  reliability::PacketPool records;  ///< of packets in flight
-  SendPool writes;                  ///< entries of send queues
-  MemoryTable memory;               ///< registered memory regions
-  CopyTable copies;                 ///< payload that ports still read
-  DeferredStores deferred;          ///< ends of messages that arrived out of order
-  ReceivePressure pressure;         ///< what senders are asked for while resources run short
-  ControlQueue control;             ///< control packets waiting to be sent
-  Completions completions;          ///< completion queues and events
-  ObjectTables objects;             ///< protection domains, queue pairs, peers
-  ReadyQueue ready;                 ///< queue pairs with packets to send
-  Lookahead lookahead;              ///< fetches the state of queue pairs before it is needed
-  cc::HostLink link;                ///< destinations to which packets are in flight
-  PartAssembly parts;               ///< data packets that arrive in parts
-  PlaneMask local_up;               ///< own ports that are up
-  PlaneMask local_narrow = 0;       ///< own ports that can't send packets of full size
-  std::uint64_t path_events = 0;    ///< that path sets have made and nobody has taken yet
-  Time latest;                      ///< see forward()
+  const EngineOptions options;             ///< fixed at creation
+  EngineStats stats;                       ///< counters of the whole engine
+  Random random;                           ///< of path choice; seeded with EngineOptions::seed
+  SecretRandom secrets;                    ///< of what nobody may predict; EngineOptions::secret
+  Timers timers;                           ///< of queue pairs and peers
+  reliability::PacketPool records;         ///< of packets in flight
+  SendPool writes;                         ///< entries of send queues
+  MemoryTable memory;                      ///< registered memory regions
+  CopyTable copies;                        ///< payload that ports still read
+  DeferredStores deferred;                 ///< ends of messages that arrived out of order
+  ReceivePressure pressure;                ///< what senders are asked for while resources run short
+  ControlQueue control;                    ///< control packets waiting to be sent
+  Completions completions;                 ///< completion queues and events
+  ObjectTables objects;                    ///< protection domains, queue pairs, peers
+  ReadyQueue ready;                        ///< queue pairs with packets to send
+  Lookahead lookahead;                     ///< fetches the state of queue pairs before it is needed
+  cc::HostLink link;                       ///< destinations to which packets are in flight
+  PartAssembly parts;                      ///< data packets that arrive in parts
+  PlaneMask local_up;                      ///< own ports that are up
+  PlaneMask local_narrow = 0;              ///< own ports that can't send packets of full size
+  std::uint64_t path_events = 0;           ///< that path sets have made and nobody has taken yet
+  Time latest;                             ///< see forward()
   std::unique_ptr<EngineService> service;  ///< null: there are no datagrams
 
   /// The service has packets to send.
@@ -581,5 +675,58 @@ enum class WaitsFor : std::uint8_t {
   if ((peer.paths.usable_planes() & ~peer.full) == 0) return WaitsFor::receive_buffer;
   return WaitsFor::port;
 }
+
+/// Ends connections: the transition of a queue pair to ERR, and its removal from everything that it
+/// shares with others (mrc-1.0 §2.11).
+///
+/// Inputs: fail() from requester, responder and loss recovery when a fatal error occurs, and from
+/// Engine for the application. Outputs: completions with errors, a qp_error event; the queue pair
+/// is out of timers, ready queue and congestion account. Calls no other part.
+class Teardown {
+ public:
+  /// `context` must outlive this object.
+  explicit Teardown(Context& context) : ctx_(context) {}
+
+  /// Moves a queue pair to ERR. The send request at `position`, if any, completes with `status`;
+  /// all other posted requests are flushed. Does nothing in ERR.
+  void fail(QueuePairState& qp, QpErrorCause cause, WcStatus status,
+            std::optional<std::uint32_t> position = std::nullopt) noexcept;
+  /// Fails the queue pairs of completion queues that were overrun. Called at the end of each input:
+  /// an overrun is detected while a queue pair is being modified.
+  void fail_overrun_queues() noexcept;
+  /// A request for a queue pair in ERR that is as in verbs: flushed. Errc::queue_full,
+  /// Errc::too_many_sges.
+  Errc flush_posted(QueuePairState& qp, const SendRequest& request) noexcept;
+  /// The same for a receive, of whatever queue pair without shared receive queue.
+  Errc flush_posted(Qpn qpn, ReceiveQueue& receives, CqId cq,
+                    const ReceiveRequest& request) noexcept;
+  /// Completes a request that its queue pair was not given: see Engine::complete_send().
+  template <class Queue, class Init>
+  Errc complete_send(Queue& queue, const Init& init, const Completion& c) noexcept {
+    if (!init.as_verbs) return Errc::unsupported;
+    if (queue.full()) return Errc::queue_full;
+    queue.make();
+    ctx_.complete(init.send_cq, c, true);
+    fail_overrun_queues();
+    return Errc::ok;
+  }
+  /// Discards posted receives, without completions, and stores that wait for earlier packets.
+  void discard_receives(QueuePairState& qp) noexcept;
+  /// Disconnects a queue pair and discards everything posted, without completions.
+  void detach(QueuePairState& qp) noexcept;
+  /// A queue pair that has heard nothing from its peer gets another: ends the connection to the
+  /// present one, and keeps what is posted.
+  void leave_peer(QueuePairState& qp) noexcept;
+  /// The peer of such a queue pair was presumed, and may be another: what is posted waits for
+  /// Engine::resolve().
+  void doubt_peer(QueuePairState& qp) noexcept;
+
+ private:
+  void stop_sending(QueuePairState& qp) noexcept;
+  void disconnect(QueuePairState& qp) noexcept;
+  void flush(QueuePairState& qp, WcStatus status, std::optional<std::uint32_t> position) noexcept;
+
+  Context& ctx_;
+};
 
 }  // namespace mrc::inline v0_1::engine

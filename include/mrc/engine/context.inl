@@ -5,6 +5,12 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <numeric>
+#include <span>
+#include <utility>
+
+#include "mrc/engine/scheduler.hpp"
 
 namespace mrc::inline v0_1::engine {
 
@@ -303,6 +309,267 @@ void Timers::arm(Peer& peer) noexcept {
     wheel_.cancel(peer);
   else
     wheel_.schedule(peer, due);
+}
+
+/// Removes a queue pair's packets from the accounts that it shares with other queue pairs.
+void Teardown::stop_sending(QueuePairState& qp) noexcept {
+  ctx_.timers.cancel(qp);
+  ReadyQueue::remove(qp);
+  qp.review_hook.unlink();
+  RequesterState& tx = qp.tx;
+  if (qp.peer != nullptr) {
+    Peer& peer = *qp.peer;
+    for (Psn p = tx.window.unacked(); p != tx.window.next(); ++p) {
+      const reliability::Packet packet = tx.window.at(p);
+      if (packet.state() == reliability::PacketState::outstanding)
+        peer.release(peer.paths[packet.path()].plane,
+                     nominal_size(qp, p, packet, ctx_.options.timestamps));
+    }
+    if (tx.inflight > 0) peer.congestion.on_forget(static_cast<std::uint32_t>(tx.inflight));
+    tx.inflight = 0;
+    ctx_.ready.wake(peer);
+  }
+  tx.window.clear();
+  ctx_.ready.wake_starved();
+}
+
+void Teardown::fail(QueuePairState& qp, QpErrorCause cause, WcStatus status,
+                    std::optional<std::uint32_t> position) noexcept {
+  if (qp.state == QpState::err) return;
+  ctx_.queue_held_ack(qp);  // before the cause of this: it is about what came before
+  qp.state = QpState::err;
+  qp.active = false;
+  qp.cause = cause;
+  ++ctx_.stats.qp_errors;
+  stop_sending(qp);
+  ctx_.deferred.drop(qp.rx.deferred);
+  flush(qp, status, position);
+  if (!qp.error_reported) qp.error_reported = ctx_.completions.report_error(qp.qpn);
+}
+
+void Teardown::flush(QueuePairState& qp, WcStatus status,
+                     std::optional<std::uint32_t> position) noexcept {
+  // If nothing was posted, what is posted later is not at fault.
+  qp.tx.failed = position == qp.tx.queue.posted() ? std::nullopt : position;
+  qp.tx.failed_status = status;
+  ctx_.retire(qp);
+  // The receive that was too short is the oldest one.
+  WcStatus received =
+      qp.cause == QpErrorCause::receive_too_short ? WcStatus::loc_len_err : WcStatus::wr_flush_err;
+  while (!qp.rx.receives.empty()) {
+    Completion c;
+    c.wr_id = qp.rx.receives.front();
+    c.qpn = qp.qpn;
+    c.status = std::exchange(received, WcStatus::wr_flush_err);
+    c.opcode = qp.rc ? WcOpcode::recv : WcOpcode::recv_write_imm;
+    ctx_.complete_receive(qp, c);
+  }
+  if (qp.init.srq) ctx_.completions.report_last_wqe(qp.qpn);
+}
+
+void Teardown::fail_overrun_queues() noexcept {
+  const auto overrun = [this](CqId cq) { return ctx_.completions.find(cq)->overrun(); };
+  while (ctx_.completions.take_overrun()) {
+    ctx_.objects.for_each_qp([&](QueuePairState& qp) {
+      if (qp.state == QpState::err || qp.state == QpState::reset) return;
+      if (overrun(qp.init.send_cq) || overrun(qp.init.receive_cq))
+        fail(qp, QpErrorCause::cq_overrun, WcStatus::wr_flush_err);
+    });
+    if (ctx_.service) ctx_.service->fail_overrun_queues();
+  }
+}
+
+Errc Teardown::flush_posted(QueuePairState& qp, const SendRequest& request) noexcept {
+  SendQueue& q = qp.tx.queue;
+  if (q.full()) return Errc::queue_full;
+  if (!request.flags.inline_data && request.sges.size() > qp.init.capacity.send_sges)
+    return Errc::too_many_sges;
+  SendWqe& w = q.post();
+  w.wr_id = request.wr_id;
+  w.kind = static_cast<MessageKind>(request.opcode);
+  w.flags.inline_data = true;  // it has no memory
+  ctx_.retire(qp);
+  fail_overrun_queues();
+  return Errc::ok;
+}
+
+Errc Teardown::flush_posted(Qpn qpn, ReceiveQueue& receives, CqId cq,
+                            const ReceiveRequest& request) noexcept {
+  if (receives.full()) return Errc::queue_full;
+  if (request.sges.size() > receives.sge_limit()) return Errc::too_many_sges;
+  Completion c;
+  c.wr_id = request.wr_id;
+  c.qpn = qpn;
+  c.status = WcStatus::wr_flush_err;
+  c.opcode = WcOpcode::recv;
+  receives.keep_slot();
+  ctx_.complete(cq, c, true);
+  fail_overrun_queues();
+  return Errc::ok;
+}
+
+/// What was sent is unsent again.
+void Teardown::leave_peer(QueuePairState& qp) noexcept {
+  if (qp.peer == nullptr) return;
+  stop_sending(qp);
+  ctx_.deferred.drop(qp.rx.deferred);
+  ctx_.control.invalidate([&qp](const ControlItem& item) { return item.qpn == qp.qpn; });
+  disconnect(qp);
+}
+
+void Teardown::doubt_peer(QueuePairState& qp) noexcept {
+  leave_peer(qp);
+  RequesterState& tx = qp.tx;
+  tx.queue.unsend();
+  tx.window.start(qp.start_psn);
+  tx.next_packet = 0;
+  tx.fixed_range = tx.range = 0;  // nothing is sent
+}
+
+void Teardown::disconnect(QueuePairState& qp) noexcept {
+  qp.tagged_hook.unlink();
+  if (--qp.peer->queue_pairs == 0) {
+    ctx_.timers.cancel(*qp.peer);
+    qp.peer->served = false;
+  }
+  qp.peer = nullptr;
+}
+
+void Teardown::discard_receives(QueuePairState& qp) noexcept {
+  if (qp.init.srq)  // what it has taken, and not used, serves the others
+    if (SharedReceiveQueue* srq = ctx_.objects.srq(*qp.init.srq))
+      while (!qp.rx.receives.empty()) {
+        if (qp.init.as_verbs) srq->receives.free_slot();
+        if (srq->receives.full()) break;
+        srq->receives.take_front(qp.rx.receives);
+      }
+  while (!qp.rx.receives.empty()) ctx_.release_receive(qp.rx.receives);
+  ctx_.deferred.drop(qp.rx.deferred);
+}
+
+void Teardown::detach(QueuePairState& qp) noexcept {
+  stop_sending(qp);
+  qp.active = false;
+  const auto clear = [this](SendQueue& q) {
+    for (std::uint32_t p = q.retired(); p != q.posted(); ++p) ctx_.release_memory(q.at(p));
+    q.clear();
+  };
+  ctx_.copies.forget_requests(qp.qpn);
+  clear(qp.tx.queue);
+  if (qp.rc_state) clear(qp.rc_state->responses);
+  qp.rc = false;
+  discard_receives(qp);
+  // Control packets of this connection, a NAK above all, must not be sent on the next one.
+  ctx_.control.invalidate([&qp](const ControlItem& item) { return item.qpn == qp.qpn; });
+  if (qp.peer != nullptr) disconnect(qp);
+}
+
+ObjectTables::ObjectTables(const EngineOptions& options, SecretRandom& secrets)
+    : options_(options),
+      secrets_(secrets),
+      index_bits_(std::min(16u, static_cast<unsigned>(std::bit_width(options.max_qps + 2)))),
+      free_qps_(options.max_qps) {
+  qps_.resize(options.max_qps);
+  std::vector<std::uint32_t> order(options.max_qps);
+  std::iota(order.begin(), order.end(), 0u);
+  secrets.shuffle(std::span(order));
+  for (const std::uint32_t i : order) free_qps_.push_back(i);
+  pds_.reserve(options.max_pds);
+  peers_.reserve(options.max_peers);
+}
+
+Result<PdId> ObjectTables::add_pd() {
+  for (std::uint32_t i = 0; i < options_.max_pds; ++i) {
+    if (i == pds_.size()) pds_.push_back(0);
+    if (pds_[i] == 0) {
+      pds_[i] = 1;
+      return PdId{i};
+    }
+  }
+  return Errc::no_resources;
+}
+
+Result<Qpn> ObjectTables::next_number() {
+  if (free_qps_.empty()) return Errc::no_resources;
+  const std::uint32_t index = free_qps_.front();
+  const auto draw = [&] {
+    const std::uint32_t random = secrets_.bits(16) >> index_bits_ << index_bits_;
+    return Qpn{(std::uint32_t{options_.slot} << 16) | random | (index + kFirstUserQpn)};
+  };
+  Qpn qpn = draw();
+  while (value(qpn) == 0xFFFFFF && index_bits_ < 16) qpn = draw();  // multicast in IBTA's terms
+  return qpn;
+}
+
+Result<Qpn> ObjectTables::add_qp(const QpInit& init, SendPool& writes,
+                                 reliability::PacketPool& records) {
+  Result<Qpn> qpn = next_number();
+  if (!qpn) return qpn;
+  qps_[place_of(*qpn)] =
+      std::make_unique<QueuePairState>(*qpn, init, writes, records, options_.placing_planes != 0);
+  take_number();
+  ++qp_count_;
+  return qpn;
+}
+
+void ObjectTables::remove_qp(Qpn qpn) noexcept {
+  --qp_count_;
+  qps_[place_of(qpn)].reset();
+  return_number(qpn);
+}
+
+Result<SrqId> ObjectTables::add_srq(PdId pd, std::uint32_t depth, std::uint32_t sges) {
+  std::uint32_t i = 0;
+  while (i < srqs_.size() && srqs_[i]) ++i;
+  if (i >= options_.max_srqs) return Errc::no_resources;
+  auto srq = std::make_unique<SharedReceiveQueue>(SrqId{i}, pd, depth, sges);
+  if (i == srqs_.size()) srqs_.emplace_back();
+  srqs_[i] = std::move(srq);
+  return SrqId{i};
+}
+
+Result<PeerId> ObjectTables::add_peer(const PeerSpec& spec, Random& random) {
+  std::uint32_t i = 0;
+  while (i < peers_.size() && peers_[i]) ++i;
+  if (i >= options_.max_peers) return Errc::no_resources;
+  auto peer = std::make_unique<Peer>(PeerId{i}, spec, options_, random.next());
+  std::vector<std::uint64_t> tags(spec.source_tags.begin(), spec.source_tags.end());
+  std::sort(tags.begin(), tags.end());
+  tags.erase(std::unique(tags.begin(), tags.end()), tags.end());
+  for (const std::uint64_t tag : tags)
+    if (tag != 0) peers_by_source_.emplace(tag, Source{peer->id, next_serial_});
+  ++next_serial_;
+  if (i == peers_.size()) peers_.emplace_back();
+  peers_[i] = std::move(peer);
+  ++peer_count_;
+  return PeerId{i};
+}
+
+/// The newest of the peers at a source address that suit.
+template <class F>
+Peer* ObjectTables::newest_at(std::uint64_t tag, F&& suits) noexcept {
+  const auto [first, last] = peers_by_source_.equal_range(tag);
+  Peer* newest = nullptr;
+  std::uint64_t serial = 0;
+  for (auto it = first; it != last; ++it) {
+    Peer* found = peer(it->second.id);
+    if ((newest != nullptr && it->second.serial < serial) || !suits(*found)) continue;
+    newest = found;
+    serial = it->second.serial;
+  }
+  return newest;
+}
+
+Peer* ObjectTables::plain_peer_at(std::uint64_t tag, std::uint8_t slot) noexcept {
+  const auto plain = [](const Peer& p) { return p.tagged.empty(); };
+  Peer* exact = newest_at(tag, [&](const Peer& p) { return p.slot == slot && plain(p); });
+  return exact != nullptr ? exact : newest_at(tag, plain);
+}
+
+void ObjectTables::remove_peer(Peer& peer) noexcept {
+  std::erase_if(peers_by_source_, [&](const auto& entry) { return entry.second.id == peer.id; });
+  --peer_count_;
+  peers_[value(peer.id)].reset();
 }
 
 }  // namespace mrc::inline v0_1::engine

@@ -3,17 +3,13 @@
 
 /// Definitions: the engine, and what of the layers below it is compiled.
 #include "mrc/cc/nscc.inl"
-#include "mrc/core/error.inl"
 #include "mrc/engine/context.inl"
-#include "mrc/engine/control_sender.inl"
 #include "mrc/engine/endpoint_service.inl"
 #include "mrc/engine/engine.inl"
 #include "mrc/engine/loss_recovery.inl"
 #include "mrc/engine/memory.inl"
-#include "mrc/engine/object_tables.inl"
 #include "mrc/engine/queues.inl"
 #include "mrc/engine/requester.inl"
 #include "mrc/engine/responder.inl"
 #include "mrc/engine/scheduler.inl"
-#include "mrc/engine/teardown.inl"
 #include "mrc/path/path_set.inl"

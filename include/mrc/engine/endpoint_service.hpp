@@ -11,7 +11,7 @@
 #include "mrc/core/types.hpp"
 #include "mrc/engine/context.hpp"
 #include "mrc/engine/loss_recovery.hpp"
-#include "mrc/engine/peer.hpp"
+#include "mrc/engine/queue_pair.hpp"
 #include "mrc/wire/burst.hpp"
 #include "mrc/wire/transport.hpp"
 

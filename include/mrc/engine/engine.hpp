@@ -11,18 +11,15 @@
 #include "mrc/core/error.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/context.hpp"
-#include "mrc/engine/control_sender.hpp"
 #include "mrc/engine/endpoint_service.hpp"
 #include "mrc/engine/engine_stats.hpp"
 #include "mrc/engine/loss_recovery.hpp"
 #include "mrc/engine/options.hpp"
-#include "mrc/engine/peer.hpp"
 #include "mrc/engine/queue_pair.hpp"
 #include "mrc/engine/queues.hpp"
 #include "mrc/engine/requester.hpp"
 #include "mrc/engine/responder.hpp"
 #include "mrc/engine/scheduler.hpp"
-#include "mrc/engine/teardown.hpp"
 #include "mrc/engine/verbs_types.hpp"
 #include "mrc/wire/burst.hpp"
 
@@ -217,7 +214,7 @@ class Engine {
   }
 
   // --- Application calls: unreliable datagrams, beside MRC -------------------------------------
-  // Declared here, defined by the module that brings them (engine/datagram_service.hpp), but for
+  // Declared here, defined by the module that brings them (resolve/datagrams.hpp), but for
   // their number.
 
   /// Creates a datagram queue pair in RESET; its number is of the same space as those of others.
@@ -260,7 +257,7 @@ class Engine {
   /// To be called when next_deadline() is reached.
   void on_time(Time now) noexcept;
   /// The part of a port's receive buffer that is in use, 0 .. 128 (ReceivePressure::kFull). Senders
-  /// are asked for less while it is above three quarters (engine/peer.hpp).
+  /// are asked for less while it is above three quarters (engine/queue_pair.hpp).
   void set_receive_fill(Plane plane, std::uint32_t fill) noexcept {
     ctx_.pressure.set_fill(plane, fill);
   }

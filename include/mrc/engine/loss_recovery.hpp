@@ -8,7 +8,6 @@
 
 #include "mrc/core/types.hpp"
 #include "mrc/engine/context.hpp"
-#include "mrc/engine/teardown.hpp"
 #include "mrc/engine/send_window.hpp"
 #include "mrc/wire/burst.hpp"
 

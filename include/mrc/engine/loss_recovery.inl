@@ -6,7 +6,7 @@
 
 #include "mrc/engine/loss_recovery.hpp"
 #include "mrc/engine/scheduler.hpp"
-#include "mrc/reliability/retry.hpp"
+#include "mrc/engine/send_window.hpp"
 #include "mrc/wire/transport.hpp"
 
 namespace mrc::inline v0_1::engine {

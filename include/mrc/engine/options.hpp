@@ -13,9 +13,9 @@
 #include "mrc/core/error.hpp"
 #include "mrc/core/random.hpp"
 #include "mrc/core/types.hpp"
+#include "mrc/engine/send_window.hpp"
 #include "mrc/engine/verbs_types.hpp"
 #include "mrc/path/path_set.hpp"
-#include "mrc/reliability/retry.hpp"
 #include "mrc/wire/burst.hpp"
 
 namespace mrc::inline v0_1::engine {

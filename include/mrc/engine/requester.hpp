@@ -8,7 +8,6 @@
 #include "mrc/core/types.hpp"
 #include "mrc/engine/context.hpp"
 #include "mrc/engine/loss_recovery.hpp"
-#include "mrc/engine/teardown.hpp"
 #include "mrc/engine/verbs_types.hpp"
 #include "mrc/wire/burst.hpp"
 #include "mrc/wire/transport.hpp"

@@ -13,13 +13,12 @@
 #include "mrc/config.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/fabric/description.hpp"
+#include "mrc/fabric/packet.hpp"
 #include "mrc/fabric/routes.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/path/path_entry.hpp"
-#include "mrc/plane/plane_kind.hpp"
 #include "mrc/plane/plane.hpp"
 #include "mrc/wire/ip.hpp"
-#include "mrc/fabric/packet.hpp"
 
 namespace mrc::inline v0_1::detail {
 

@@ -13,12 +13,12 @@
 #include <string>
 #include <vector>
 
-#include "mrc/stats.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/core/unique_fd.hpp"
-#include "mrc/net/address.hpp"
-#include "mrc/net/socket.hpp"
 #include "mrc/fabric/packet_kind.hpp"
+#include "mrc/net/address.hpp"
+#include "mrc/net/interface.hpp"
+#include "mrc/stats.hpp"
 #include "mrc/wire/ip.hpp"
 
 namespace mrc::inline v0_1::port {

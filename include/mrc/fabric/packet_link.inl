@@ -29,9 +29,8 @@
 #include "mrc/core/error.hpp"
 #include "mrc/core/system.hpp"
 #include "mrc/core/unique_fd.hpp"
-#include "mrc/net/interface.hpp"
-#include "mrc/net/socket.hpp"
 #include "mrc/fabric/packet_port.hpp"
+#include "mrc/net/interface.hpp"
 #include "mrc/plane/slot.hpp"
 
 namespace mrc::inline v0_1::port {

@@ -12,18 +12,16 @@
 #include <vector>
 
 #include "mrc/core/types.hpp"
-#include "mrc/net/address.hpp"
-#include "mrc/net/interface.hpp"
-#include "mrc/net/socket.hpp"
+#include "mrc/fabric/packet.hpp"
 #include "mrc/fabric/packet_kind.hpp"
 #include "mrc/fabric/packet_link.hpp"
-#include "mrc/plane/plane_kind.hpp"
+#include "mrc/net/address.hpp"
+#include "mrc/net/interface.hpp"
 #include "mrc/plane/plane.hpp"
 #include "mrc/wire/burst.hpp"
 #include "mrc/wire/headers.hpp"
 #include "mrc/wire/icrc.hpp"
 #include "mrc/wire/ip.hpp"
-#include "mrc/fabric/packet.hpp"
 
 namespace mrc::inline v0_1::port {
 

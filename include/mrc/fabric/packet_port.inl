@@ -13,9 +13,9 @@
 #include <utility>
 
 #include "mrc/core/error.hpp"
-#include "mrc/net/socket.hpp"
 #include "mrc/fabric/packet_link.hpp"
 #include "mrc/fabric/packet_link.inl"
+#include "mrc/net/interface.hpp"
 #include "mrc/plane/plane.hpp"
 #include "mrc/wire/headers.hpp"
 #include "mrc/wire/icrc.hpp"

@@ -7,13 +7,12 @@
 #include <vector>
 
 #include "mrc/config.hpp"
-#include "mrc/core/histogram.hpp"
+#include "mrc/core/containers.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/core/unique_fd.hpp"
 #include "mrc/fabric/description.hpp"
 #include "mrc/fabric/routes.hpp"
 #include "mrc/plane/plane.hpp"
-#include "mrc/plane/stranger_answer.hpp"
 #include "mrc/wire/burst.hpp"
 
 namespace mrc::inline v0_1::detail {

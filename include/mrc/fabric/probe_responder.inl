@@ -7,11 +7,11 @@
 #include <utility>
 
 #include "mrc/config.hpp"
-#include "mrc/net/address.hpp"
 #include "mrc/fabric/packet_kind.hpp"
 #include "mrc/fabric/packet_link.hpp"
 #include "mrc/fabric/packet_port.hpp"
 #include "mrc/fabric/probe_responder.hpp"
+#include "mrc/net/address.hpp"
 
 namespace mrc::inline v0_1::detail {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "mrc/faults/schedule.inl"
-#include "mrc/api/fault_spec.inl"
-#include "mrc/faults/lane_faults.inl"
+/// Definitions: fault injection.
 #include "mrc/faults/injector.inl"
+#include "mrc/faults/lane_faults.inl"
+#include "mrc/faults/schedule.inl"

@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "mrc/api/fault_spec.hpp"
 #include "mrc/core/random.hpp"
 #include "mrc/core/types.hpp"
+#include "mrc/faults/schedule.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/plane/plane.hpp"
 #include "mrc/wire/burst.hpp"

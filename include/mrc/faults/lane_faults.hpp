@@ -5,9 +5,9 @@
 #include <string>
 #include <string_view>
 
-#include "mrc/faults/schedule.hpp"
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
+#include "mrc/faults/schedule.hpp"
 #include "mrc/host/lane.hpp"
 #include "mrc/host/modules.hpp"
 

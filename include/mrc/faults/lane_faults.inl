@@ -9,8 +9,8 @@
 #include "mrc/core/error.hpp"
 #include "mrc/core/system.hpp"
 #include "mrc/device.hpp"
-#include "mrc/host/device_core.hpp"
 #include "mrc/faults/injector.hpp"
+#include "mrc/host/device_core.hpp"
 
 namespace mrc::inline v0_1::detail {
 

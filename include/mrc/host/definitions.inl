@@ -9,5 +9,3 @@
 #include "mrc/host/peers.inl"
 #include "mrc/host/progress.inl"
 #include "mrc/host/rounds.inl"
-#include "mrc/path/expand.inl"
-#include "mrc/plane/plane_kind.inl"

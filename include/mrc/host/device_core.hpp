@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "mrc/config.hpp"
-#include "mrc/stats.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/system.hpp"
@@ -22,7 +21,8 @@
 #include "mrc/host/cq_events.hpp"
 #include "mrc/host/lane.hpp"
 #include "mrc/host/modules.hpp"
-#include "mrc/plane/plane_kind.hpp"
+#include "mrc/plane/plane.hpp"
+#include "mrc/stats.hpp"
 
 namespace mrc::inline v0_1::detail {
 

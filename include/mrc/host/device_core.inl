@@ -21,10 +21,10 @@
 #include <thread>
 #include <utility>
 
-#include "mrc/api/option_table.hpp"
+#include "mrc/config.hpp"
 #include "mrc/core/error.hpp"
-#include "mrc/core/mapped_memory.hpp"
 #include "mrc/core/random.hpp"
+#include "mrc/core/system.hpp"
 #include "mrc/engine/options.hpp"
 #include "mrc/host/modules.hpp"
 #include "mrc/host/peers.hpp"

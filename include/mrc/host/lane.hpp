@@ -12,8 +12,6 @@
 #include <vector>
 
 #include "mrc/config.hpp"
-#include "mrc/stats.hpp"
-#include "mrc/qp_change.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/system.hpp"
@@ -25,7 +23,9 @@
 #include "mrc/host/peers.hpp"
 #include "mrc/host/progress.hpp"
 #include "mrc/host/rounds.hpp"
-#include "mrc/plane/plane_kind.hpp"
+#include "mrc/plane/plane.hpp"
+#include "mrc/qp_change.hpp"
+#include "mrc/stats.hpp"
 
 namespace mrc::inline v0_1::detail {
 

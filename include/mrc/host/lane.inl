@@ -15,7 +15,7 @@
 #include <thread>
 #include <utility>
 
-#include "mrc/api/option_table.hpp"
+#include "mrc/config.hpp"
 #include "mrc/core/random.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/context.hpp"

@@ -9,15 +9,14 @@
 #include <string_view>
 #include <vector>
 
-#include "mrc/config.hpp"
-#include "mrc/stats.hpp"
-#include "mrc/profiles.hpp"
-#include "mrc/qp_change.hpp"
 #include "mrc/cc/controller.hpp"
+#include "mrc/config.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/path/path_entry.hpp"
-#include "mrc/plane/ev_table.hpp"
-#include "mrc/plane/plane_kind.hpp"
+#include "mrc/plane/plane.hpp"
+#include "mrc/profile_types.hpp"
+#include "mrc/qp_change.hpp"
+#include "mrc/stats.hpp"
 #include "mrc/wire/burst.hpp"
 
 namespace mrc::inline v0_1::detail {

@@ -8,16 +8,16 @@
 #include <string>
 #include <string_view>
 
-#include "mrc/api/option_table.hpp"
+#include "mrc/config.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/plane/udp_kind.hpp"
 
 #ifdef MRC_BUILDS_LIBRARY
 #include "mrc/control/administration.hpp"
-#include "mrc/faults/lane_faults.hpp"
-#include "mrc/resolve/resolver.hpp"
 #include "mrc/fabric/packet_kind.hpp"
 #include "mrc/fabric/packet_link.hpp"
+#include "mrc/faults/lane_faults.hpp"
+#include "mrc/resolve/resolver.hpp"
 #if __has_include(<infiniband/verbs.h>)
 #include "mrc/verbs/verbs_kind.hpp"
 #define MRC_HAS_VERBS 1

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "mrc/config.hpp"
-#include "mrc/stats.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/core/unique_fd.hpp"
@@ -19,8 +18,8 @@
 #include "mrc/exchange/connection_info.hpp"
 #include "mrc/host/modules.hpp"
 #include "mrc/net/address.hpp"
-#include "mrc/plane/ev_table.hpp"
-#include "mrc/plane/plane_kind.hpp"
+#include "mrc/plane/plane.hpp"
+#include "mrc/stats.hpp"
 
 namespace mrc::inline v0_1::detail {
 

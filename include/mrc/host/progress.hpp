@@ -19,7 +19,7 @@
 #include "mrc/core/unique_fd.hpp"
 #include "mrc/engine/engine.hpp"
 #include "mrc/host/rounds.hpp"
-#include "mrc/plane/plane_kind.hpp"
+#include "mrc/plane/plane.hpp"
 
 namespace mrc::inline v0_1::detail {
 

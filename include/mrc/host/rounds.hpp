@@ -17,7 +17,6 @@
 #include "mrc/host/cq_events.hpp"
 #include "mrc/host/modules.hpp"
 #include "mrc/host/peers.hpp"
-#include "mrc/plane/plane_kind.hpp"
 #include "mrc/plane/plane.hpp"
 #include "mrc/wire/burst.hpp"
 

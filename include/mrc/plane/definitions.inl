@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Definitions: ports on UDP sockets, and the packets that they build and parse.
+/// Definitions: configuration, exchange of connection data, ports on UDP sockets.
+#include "mrc/config.inl"
+#include "mrc/core/value_text.inl"
+#include "mrc/exchange.inl"
+#include "mrc/exchange/connection_info.inl"
+#include "mrc/net/address.inl"
 #include "mrc/net/interface.inl"
-#include "mrc/net/socket.inl"
+#include "mrc/path/expand.inl"
 #include "mrc/plane/plane.inl"
 #include "mrc/plane/slot.inl"
 #include "mrc/plane/udp_kind.inl"
 #include "mrc/plane/udp_port.inl"
 #include "mrc/wire/icrc.inl"
-#include "mrc/fabric/packet.inl"

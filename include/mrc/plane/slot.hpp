@@ -12,7 +12,7 @@
 
 #include "mrc/core/types.hpp"
 #include "mrc/net/address.hpp"
-#include "mrc/net/socket.hpp"
+#include "mrc/net/interface.hpp"
 #include "mrc/wire/ip.hpp"
 
 namespace mrc::inline v0_1::port {

@@ -13,7 +13,6 @@
 
 #include "mrc/core/error.hpp"
 #include "mrc/net/interface.hpp"
-#include "mrc/net/socket.hpp"
 
 namespace mrc::inline v0_1::port {
 

@@ -9,13 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "mrc/stats.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/net/interface.hpp"
-#include "mrc/net/socket.hpp"
-#include "mrc/plane/plane_kind.hpp"
 #include "mrc/plane/plane.hpp"
+#include "mrc/stats.hpp"
 #include "mrc/wire/ip.hpp"
 
 namespace mrc::inline v0_1::detail {

@@ -15,8 +15,6 @@
 #include "mrc/core/types.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/net/interface.hpp"
-#include "mrc/net/socket.hpp"
-#include "mrc/plane/plane_kind.hpp"
 #include "mrc/plane/plane.hpp"
 #include "mrc/plane/udp_kind.hpp"
 #include "mrc/wire/burst.hpp"

@@ -26,7 +26,6 @@
 #include "mrc/core/system.hpp"
 #include "mrc/core/unique_fd.hpp"
 #include "mrc/net/interface.hpp"
-#include "mrc/net/socket.hpp"
 #include "mrc/plane/plane.hpp"
 #include "mrc/plane/slot.hpp"
 #include "mrc/wire/headers.hpp"

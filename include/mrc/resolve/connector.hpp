@@ -11,11 +11,11 @@
 #include "mrc/config.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/engine.hpp"
-#include "mrc/resolve/resolution.hpp"
 #include "mrc/host/modules.hpp"
 #include "mrc/host/peers.hpp"
-#include "mrc/plane/plane_kind.hpp"
+#include "mrc/plane/plane.hpp"
 #include "mrc/plane/slot.hpp"
+#include "mrc/resolve/resolution.hpp"
 
 namespace mrc::inline v0_1::detail {
 

@@ -10,8 +10,8 @@
 #include "mrc/core/error.hpp"
 #include "mrc/core/unique_fd.hpp"
 #include "mrc/exchange/connection_info.hpp"
-#include "mrc/resolve/connector.hpp"
 #include "mrc/net/address.hpp"
+#include "mrc/resolve/connector.hpp"
 
 namespace mrc::inline v0_1::detail {
 

@@ -10,13 +10,13 @@
 #include "mrc/config.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/core/types.hpp"
-#include "mrc/engine/datagram_service.hpp"
 #include "mrc/engine/engine.hpp"
-#include "mrc/resolve/connector.hpp"
 #include "mrc/host/modules.hpp"
 #include "mrc/host/peers.hpp"
 #include "mrc/net/address.hpp"
-#include "mrc/plane/plane_kind.hpp"
+#include "mrc/plane/plane.hpp"
+#include "mrc/resolve/connector.hpp"
+#include "mrc/resolve/datagrams.hpp"
 
 namespace mrc::inline v0_1::detail {
 

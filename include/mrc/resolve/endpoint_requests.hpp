@@ -8,15 +8,15 @@
 #include <vector>
 
 #include "mrc/config.hpp"
-#include "mrc/api/endpoint_types.hpp"
-#include "mrc/core/histogram.hpp"
+#include "mrc/core/containers.hpp"
 #include "mrc/core/types.hpp"
+#include "mrc/datagram.hpp"
 #include "mrc/engine/engine.hpp"
 #include "mrc/host/modules.hpp"
 #include "mrc/host/peers.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/path/path_entry.hpp"
-#include "mrc/plane/plane_kind.hpp"
+#include "mrc/plane/plane.hpp"
 #include "mrc/wire/burst.hpp"
 
 namespace mrc::inline v0_1::detail {

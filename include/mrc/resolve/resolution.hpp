@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "mrc/core/histogram.hpp"
+#include "mrc/core/containers.hpp"
 #include "mrc/core/random.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/exchange/connection_info.hpp"

@@ -9,18 +9,17 @@
 #include <string>
 #include <vector>
 
-#include "mrc/datagrams.hpp"
-#include "mrc/api/endpoint_types.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
-#include "mrc/engine/datagram_service.hpp"
-#include "mrc/resolve/connector.hpp"
-#include "mrc/resolve/datagram_routes.hpp"
-#include "mrc/resolve/endpoint_requests.hpp"
+#include "mrc/datagram.hpp"
 #include "mrc/host/lane.hpp"
 #include "mrc/host/modules.hpp"
 #include "mrc/net/address.hpp"
+#include "mrc/resolve/connector.hpp"
+#include "mrc/resolve/datagram_routes.hpp"
+#include "mrc/resolve/datagrams.hpp"
+#include "mrc/resolve/endpoint_requests.hpp"
 
 namespace mrc::inline v0_1::detail {
 

@@ -15,7 +15,7 @@
 #include "mrc/device.hpp"
 #include "mrc/host/device_core.hpp"
 #include "mrc/host/peers.hpp"
-#include "mrc/plane/plane_kind.hpp"
+#include "mrc/plane/plane.hpp"
 #include "mrc/wire/transport.hpp"
 
 namespace mrc::inline v0_1::detail {

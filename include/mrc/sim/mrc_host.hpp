@@ -6,13 +6,13 @@
 #include <span>
 #include <vector>
 
-#include "mrc/stats.hpp"
 #include "mrc/engine/engine.hpp"
+#include "mrc/fabric/packet.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/plane/plane.hpp"
 #include "mrc/sim/fabric.hpp"
 #include "mrc/sim/network.hpp"
-#include "mrc/fabric/packet.hpp"
+#include "mrc/stats.hpp"
 
 namespace mrc::inline v0_1::sim {
 

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "mrc/core/types.hpp"
+#include "mrc/fabric/packet.hpp"
 #include "mrc/wire/headers.hpp"
 #include "mrc/wire/ip.hpp"
-#include "mrc/fabric/packet.hpp"
 
 namespace mrc::inline v0_1::sim {
 

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "mrc/core/types.hpp"
-#include "mrc/plane/plane_kind.hpp"
+#include "mrc/plane/plane.hpp"
 #include "mrc/verbs/verbs_queues.hpp"
 #include "mrc/wire/burst.hpp"
-#include "mrc/wire/endian.hpp"
+#include "mrc/wire/ip.hpp"
 
 namespace mrc::inline v0_1::port {
 

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "mrc/core/types.hpp"
-#include "mrc/net/address.hpp"
 #include "mrc/fabric/packet_kind.hpp"
+#include "mrc/net/address.hpp"
 #include "mrc/plane/plane.hpp"
 
 namespace mrc::inline v0_1::port {

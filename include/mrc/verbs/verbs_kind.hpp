@@ -12,8 +12,8 @@
 
 #include "mrc/config.hpp"
 #include "mrc/core/types.hpp"
-#include "mrc/net/socket.hpp"
-#include "mrc/plane/plane_kind.hpp"
+#include "mrc/net/interface.hpp"
+#include "mrc/plane/plane.hpp"
 #include "mrc/verbs/uc.hpp"
 #include "mrc/verbs/verbs_port.hpp"
 

@@ -19,10 +19,10 @@
 #include <utility>
 #include <vector>
 
-#include "mrc/api/option_table.hpp"
+#include "mrc/config.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/core/random.hpp"
-#include "mrc/net/socket.hpp"
+#include "mrc/net/interface.hpp"
 #include "mrc/plane/slot.hpp"
 #include "mrc/verbs/verbs_port.hpp"
 #include "mrc/wire/ip.hpp"

@@ -15,8 +15,6 @@
 
 #include "mrc/core/error.hpp"
 #include "mrc/net/interface.hpp"
-#include "mrc/net/socket.hpp"
-#include "mrc/wire/endian.hpp"
 #include "mrc/wire/icrc.hpp"
 #include "mrc/wire/ip.hpp"
 

@@ -8,7 +8,6 @@
 #include <type_traits>
 
 #include "mrc/core/types.hpp"
-#include "mrc/wire/endian.hpp"
 #include "mrc/wire/ip.hpp"
 #include "mrc/wire/opcode.hpp"
 

@@ -11,7 +11,6 @@
 
 #include "mrc/core/types.hpp"
 #include "mrc/wire/burst.hpp"
-#include "mrc/wire/endian.hpp"
 #include "mrc/wire/headers.hpp"
 #include "mrc/wire/ip.hpp"
 

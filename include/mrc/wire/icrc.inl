@@ -7,7 +7,7 @@
 #include <atomic>
 #include <cstddef>
 
-#include "mrc/wire/endian.hpp"
+#include "mrc/wire/ip.hpp"
 
 namespace mrc::inline v0_1::wire {
 

@@ -10,8 +10,8 @@
 
 #include "mrc/core/types.hpp"
 #include "mrc/wire/burst.hpp"
-#include "mrc/wire/endian.hpp"
 #include "mrc/wire/headers.hpp"
+#include "mrc/wire/ip.hpp"
 #include "mrc/wire/opcode.hpp"
 
 namespace mrc::inline v0_1::wire {

@@ -11,13 +11,13 @@
 #include <iterator>
 #include <vector>
 
-#include "mrc/api/option_table.hpp"
+#include "mrc/config.hpp"
 #include "mrc/core/random.hpp"
 #include "mrc/core/system.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/exchange/connection_info.hpp"
 #include "mrc/net/interface.hpp"
-#include "mrc/plane/plane_kind.hpp"
+#include "mrc/plane/plane.hpp"
 #include "mrc/plane/slot.hpp"
 #include "mrc/version.hpp"
 #include "mrc_ctl/check/fabric_paths.hpp"

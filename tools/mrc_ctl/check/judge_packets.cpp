@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "mrc/core/types.hpp"
-#include "mrc/plane/plane_kind.hpp"
+#include "mrc/plane/plane.hpp"
 #include "mrc_ctl/check/judge.hpp"
 #include "mrc_ctl/check/plane_sockets.hpp"
 

@@ -12,7 +12,7 @@
 #include <system_error>
 
 #include "common/interrupt.hpp"
-#include "mrc/net/socket.hpp"
+#include "mrc/net/interface.hpp"
 #include "mrc_ctl/views.hpp"
 
 namespace mrc::check_tool {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "mrc/core/types.hpp"
-#include "mrc/net/socket.hpp"
+#include "mrc/net/interface.hpp"
 #include "mrc_ctl/check/facts.hpp"
 #include "mrc_ctl/serve/host_port.hpp"
 

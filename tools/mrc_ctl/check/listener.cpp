@@ -14,7 +14,7 @@
 
 #include "common/interrupt.hpp"
 #include "mrc/core/random.hpp"
-#include "mrc/net/socket.hpp"
+#include "mrc/net/interface.hpp"
 #include "mrc_ctl/check/token_text.hpp"
 #include "mrc_ctl/views.hpp"
 

@@ -15,7 +15,6 @@
 #include <system_error>
 
 #include "mrc/net/interface.hpp"
-#include "mrc/net/socket.hpp"
 
 namespace mrc::check_tool {
 namespace {

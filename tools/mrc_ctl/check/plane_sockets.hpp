@@ -8,7 +8,6 @@
 
 #include "mrc/net/address.hpp"
 #include "mrc/net/interface.hpp"
-#include "mrc/net/socket.hpp"
 #include "mrc_ctl/check/probe_packet.hpp"
 
 namespace mrc::check_tool {

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "common/interrupt.hpp"
-#include "mrc/plane/plane_kind.hpp"
+#include "mrc/plane/plane.hpp"
 
 namespace mrc::check_tool {
 namespace {

@@ -4,7 +4,6 @@
 #include <net/if.h>
 
 #include "mrc/net/interface.hpp"
-#include "mrc/net/socket.hpp"
 
 namespace mrc::check_tool {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "mrc/fabric/description.hpp"
-#include "mrc/probe/paths.hpp"
+#include "probe/paths.hpp"
 #include "mrc_ctl/serve/snapshot.hpp"
 
 namespace mrc::ctl_tool {

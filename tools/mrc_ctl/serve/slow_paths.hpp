@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "mrc/probe/slow.hpp"
+#include "probe/slow.hpp"
 #include "mrc_ctl/serve/fabric_map.hpp"
 #include "mrc_ctl/serve/snapshot.hpp"
 

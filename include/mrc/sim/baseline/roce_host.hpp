@@ -8,6 +8,7 @@
 
 #include "mrc/core/random.hpp"
 #include "mrc/core/types.hpp"
+#include "mrc/fabric/packet.hpp"
 #include "mrc/sim/baseline/dcqcn.hpp"
 #include "mrc/sim/baseline/rc_sender.hpp"
 #include "mrc/sim/fabric.hpp"
@@ -15,7 +16,6 @@
 #include "mrc/wire/headers.hpp"
 #include "mrc/wire/icrc.hpp"
 #include "mrc/wire/ip.hpp"
-#include "mrc/fabric/packet.hpp"
 #include "mrc/wire/transport.hpp"
 
 namespace mrc::inline v0_1::sim::baseline {
