@@ -16,12 +16,12 @@
 
 #include "baseline_util.hpp"
 #include "mrc/fabric/fabric_reader.hpp"
+#include "mrc/fabric/packet.hpp"
+#include "mrc/fabric/packet_link.hpp"
 #include "mrc/fabric/routes.hpp"
 #include "mrc/net/interface.hpp"
-#include "mrc/fabric/packet_link.hpp"
 #include "mrc/wire/headers.hpp"
 #include "mrc/wire/icrc.hpp"
-#include "mrc/fabric/packet.hpp"
 
 namespace {
 

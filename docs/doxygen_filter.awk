@@ -39,7 +39,7 @@ FNR == 1 { print "/** @file */"; next }
   flush(/^namespace mrc/ || /^#include/)
   sub(/^namespace mrc::inline v0_1/, "namespace mrc")
 }
-FILENAME ~ /api\/device_config\.hpp$/ && /^  [A-Za-z0-9_:<>]+ [a-z_0-9]+( = .*|\{.*\})?;$/ {
+FILENAME ~ /mrc\/config\.hpp$/ && /^  [A-Za-z0-9_:<>]+ [a-z_0-9]+( = .*|\{.*\})?;$/ {
   name = $2
   sub(/[;{].*/, "", name)
   if (name in meaning) $0 = $0 "  ///< " meaning[name]

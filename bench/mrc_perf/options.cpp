@@ -11,8 +11,8 @@
 #include <string_view>
 
 #include "common/command_line.hpp"
-#include "mrc/faults/schedule.hpp"
 #include "mrc/core/error.hpp"
+#include "mrc/faults/schedule.hpp"
 #include "results.hpp"
 #include "units.hpp"
 

@@ -394,9 +394,13 @@ void naming_variables(const Config& config, std::initializer_list<std::string_vi
 
 }  // namespace detail
 
+namespace detail {
+
 /// What is wrong with the text of option faults, or nothing: the module's check, null without it
 /// (host/modules.inl).
 using MistakeIn = std::string (*)(std::string_view text);
 extern std::atomic<MistakeIn> mistake_in_faults;
+
+}  // namespace detail
 
 }  // namespace mrc::inline v0_1

@@ -382,12 +382,12 @@ inline constexpr std::string_view kExpert = "For experts";
   return good ? std::string() : "must be `all`, or devices separated by commas: mlx5_0,mlx5_1:1";
 }
 
-/// What is wrong with a path. Whether the file can be opened is found out by the device.
 /// Nothing is known of it without the module: the device that is to inject them says so.
 [[nodiscard]] std::string mistake_in_schedule(std::string_view text) {
-  const auto check = mistake_in_faults.load();
+  const auto check = detail::mistake_in_faults.load();
   return check == nullptr ? std::string() : check(text);
 }
+/// What is wrong with a path. Whether the file can be opened is found out by the device.
 [[nodiscard]] std::string mistake_in_path(std::string_view text) {
   if (text.empty() || text.front() == '/') return {};
   return "must be an absolute path, such as /tmp/mrc_keys";

@@ -8,8 +8,9 @@
 ///     #include "mrc/mrc.hpp"
 ///
 /// before any other header of OpenMRC; programs that link the compiled library need none. In that
-/// unit, fabric.hpp, verbs.hpp and control.hpp add options `fabric`, `verbs` and `control`;
-/// stats_json.hpp, in any unit, adds statistics as JSON.
+/// unit, headers of modules add what a write over UDP does not need: resolve.hpp connecting by GID
+/// and datagrams, control.hpp profiles and control sockets, faults.hpp fault injection, fabric.hpp
+/// and verbs.hpp further kinds of planes. stats_json.hpp, in any unit, adds statistics as JSON.
 #include "mrc/config.hpp"
 #include "mrc/device.hpp"
 #include "mrc/exchange.hpp"

@@ -41,8 +41,8 @@ endforeach()
 
 list(TRANSFORM mrc_units REPLACE "(.+)" "${PROJECT_BINARY_DIR}/src/\\1.cpp")
 
-# The simulator is for programs that link it whole: it is not in the shared library, which shares the
-# other objects with the static one.
+# The simulator is for programs that link it whole: it is not in the shared library, which shares
+# the other objects with the static one.
 set(mrc_whole_units ${mrc_units})
 list(FILTER mrc_whole_units INCLUDE REGEX "/sim\\.cpp$")
 list(FILTER mrc_units EXCLUDE REGEX "/sim\\.cpp$")

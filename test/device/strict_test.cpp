@@ -306,7 +306,7 @@ TEST_CASE("strict: interfaces that carry less get the power of two below") {
   for (const bool strict : {true, false}) {
     Config config = strict_config(strict);
     config.mtu = 1408;
-    detail::OpenedPlanes planes = MemoryKind(network, 1).open(config, std::nullopt, 1, silent);
+    detail::OpenedPlanes planes = MemoryKind(network, 1).open(config, std::nullopt, silent);
     CHECK(planes.mtu == (strict ? 1024 : 1408));
   }
 }

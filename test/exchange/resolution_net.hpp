@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "mrc/resolve/resolution.hpp"
 #include "mrc/net/address.hpp"
+#include "mrc/resolve/resolution.hpp"
 #include "mrc/wire/transport.hpp"
 
 /// Devices that resolve queue pairs by GID and QPN, on a network in virtual time.

@@ -9,9 +9,9 @@
 
 #include "mrc/control.hpp"
 #include "mrc/control/client.hpp"
-#include "mrc/control/run_folder.hpp"
 #include "mrc/control/dumps.hpp"
 #include "mrc/control/profiles.hpp"
+#include "mrc/control/run_folder.hpp"
 #include "mrc/mrc.hpp"
 
 // Fuzzes the control socket of an open device: whatever a client sends, each line of the answer is

@@ -5,6 +5,8 @@
 #include <cstdint>
 
 #include "fuzz/engine_fuzz_rig.hpp"
+#include "mrc/datagram.hpp"
+#include "mrc/resolve/datagrams.hpp"
 
 // The steps of engine_fuzz.cpp that are about datagrams.
 namespace mrc::fuzz {

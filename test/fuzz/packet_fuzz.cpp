@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "fuzz/fuzz.hpp"
-#include "mrc/wire/icrc.hpp"
 #include "mrc/fabric/packet.hpp"
+#include "mrc/wire/icrc.hpp"
 
 // Fuzzes everything that reads bytes from the network before a queue pair is known. The first input
 // byte selects: bit 0 whole packet or transport part, bit 1 mend the checks that random bytes never

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "fuzz/fuzz.hpp"
-#include "mrc/resolve/resolution.hpp"
 #include "mrc/net/address.hpp"
+#include "mrc/resolve/resolution.hpp"
 #include "mrc/wire/transport.hpp"
 
 // Fuzzes resolution: the input is the network between two devices, and what their programs do. It

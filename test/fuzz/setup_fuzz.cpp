@@ -11,10 +11,10 @@
 
 #include "fuzz/fuzz.hpp"
 #include "mrc/config.hpp"
-#include "mrc/faults/schedule.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/core/value_text.hpp"
 #include "mrc/exchange/connection_info.hpp"
+#include "mrc/faults/schedule.hpp"
 #include "mrc/wire/icrc.hpp"
 #include "mrc_perf/control.hpp"
 #include "mrc_perf/options.hpp"

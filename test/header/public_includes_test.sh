@@ -21,7 +21,7 @@ dependencies() {  # dependencies HEADER...: every file that a unit with these he
 
 failed=0
 public=(mrc/mrc.hpp mrc/config.hpp mrc/control.hpp mrc/device.hpp mrc/exchange.hpp mrc/stats.hpp
-  mrc/fabric.hpp mrc/verbs.hpp)
+  mrc/fabric.hpp mrc/verbs.hpp mrc/resolve.hpp mrc/faults.hpp)
 for header in "${public[@]}"; do
   files=$(dependencies "$header")
   if ! grep -q "/include/$header\$" <<<"$files"; then

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "host/control_rig.hpp"
-#include "mrc/host/device_core.hpp"
 #include "mrc/control/dumps.hpp"
+#include "mrc/host/device_core.hpp"
 
 using namespace mrc;
 using namespace mrc::test;

@@ -12,7 +12,6 @@
 #include "device/fabric_rig.hpp"
 #include "device/profiles_rig.hpp"
 #include "mrc/plane/udp_port.hpp"
-#include "mrc/plane/udp_responder.hpp"
 
 using namespace mrc;
 using namespace mrc::test;

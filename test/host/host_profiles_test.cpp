@@ -16,10 +16,10 @@
 
 #include "device/profiles_rig.hpp"
 #include "host/control_rig.hpp"
-#include "mrc/core/unique_fd.hpp"
 #include "mrc/control/dumps.hpp"
 #include "mrc/control/host_store.hpp"
 #include "mrc/control/profiles.hpp"
+#include "mrc/core/unique_fd.hpp"
 
 using namespace mrc;
 using namespace mrc::test;

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "mrc/host/cq_events.hpp"
+#include "mrc/control/device_control.hpp"
 
 using namespace mrc;
 using Json = nlohmann::json;

@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "host/control_rig.hpp"
-#include "mrc/control/line_server.hpp"
 #include "mrc/control/dumps.hpp"
 #include "mrc/control/host_store.hpp"
+#include "mrc/control/line_server.hpp"
 
 using namespace mrc;
 using namespace mrc::test;

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "mrc/fabric/packet.hpp"
 #include "mrc/fabric/packet_link.hpp"
 #include "mrc/fabric/packet_port.hpp"
-#include "mrc/fabric/packet.hpp"
 #include "mrc/wire/transport.hpp"
 #include "plane/port_rig.hpp"
 #include "support/network.hpp"

@@ -7,8 +7,8 @@
 
 #include <cerrno>
 
-#include "mrc/net/interface.hpp"
 #include "mrc/faults/injector.hpp"
+#include "mrc/net/interface.hpp"
 #include "plane/packet_rig.hpp"
 #include "support/errors.hpp"
 #include "support/wait.hpp"

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "mrc/core/random.hpp"
-#include "mrc/verbs/uc.hpp"
 #include "mrc/engine/receive_window.hpp"
+#include "mrc/verbs/uc.hpp"
 
 // Messages from one device to another, in virtual time, with payload that a NIC places: UC paths
 // that keep order but lose, a UD network that keeps nothing, a receiver that reads completions

@@ -7,8 +7,8 @@
 #include <optional>
 #include <utility>
 
-#include "mrc/net/interface.hpp"
 #include "mrc/faults/injector.hpp"
+#include "mrc/net/interface.hpp"
 #include "mrc/plane/slot.hpp"
 #include "mrc/plane/udp_port.hpp"
 #include "mrc/wire/headers.hpp"

@@ -258,7 +258,7 @@ std::string said_of(const std::vector<std::string>& planes,
   config.udp_port = 24791;
   config.paths = 2;
   const auto kind = mrc::detail::make_udp_kind();
-  const mrc::detail::OpenedPlanes opened = kind->open(config, std::nullopt, 1, log);
+  const mrc::detail::OpenedPlanes opened = kind->open(config, std::nullopt, log);
   for (int twice = 0; twice < 2; ++twice)
     for (std::size_t i = 0; i < peers.size(); ++i)
       (void)kind->paths_to(opened, static_cast<mrc::Plane>(i), {parse_ip(peers[i]), 4791}, {});

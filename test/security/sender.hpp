@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "mrc/core/unique_fd.hpp"
-#include "mrc/net/interface.hpp"
 #include "mrc/fabric/packet.hpp"
+#include "mrc/net/interface.hpp"
 
 namespace mrc::forge {
 

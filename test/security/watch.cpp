@@ -16,8 +16,8 @@
 #include <tuple>
 
 #include "mrc/core/unique_fd.hpp"
-#include "mrc/net/address.hpp"
 #include "mrc/fabric/packet.hpp"
+#include "mrc/net/address.hpp"
 #include "mrc/wire/transport.hpp"
 
 namespace mrc::forge {

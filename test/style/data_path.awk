@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# reliability/ and engine/ neither dispatch at run time, nor throw, nor allocate. A line that runs
-# only at set-up says so: // set-up
+# engine/ neither dispatches at run time, nor throws, nor allocates. A line that runs only at set-up
+# says so: // set-up
 /\/\/ set-up/ || /^#/ { next }
 {
   code = $0

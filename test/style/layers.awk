@@ -1,40 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-# An #include arrow goes down the layers only. A layer is a folder of include/mrc/. A kind of plane
-# is one of its own, which only host/plane_kinds.inl may name. The top level (device.hpp and the
-# like) is in no list below: it may include everything, and nobody may include it. A list of
-# definitions (definitions.inl) is of no layer.
+# An #include arrow goes down the layers only. A layer is a folder of include/mrc/; headers of the
+# top level that hold values alone are one of their own, `values`. The rest of the top level
+# (device.hpp and the like) is in no list below: it may include everything, and nobody may include
+# it, but for modules, which define members of Device. Nothing in the transport includes a module,
+# but for host/modules.inl, which names them. A list of definitions is of no layer.
 BEGIN {
   below["core"] = ""
-  below["wire"] = below["path"] = below["cc"] = below["json"] = "core"
+  below["wire"] = below["path"] = below["cc"] = "core"
   below["net"] = "core wire"
-  below["reliability"] = "core wire path cc"
-  below["engine"] = "core wire path cc reliability"
-  below["fabric"] = "core wire path json"
-  below["probe"] = "core wire path json fabric"
+  below["engine"] = "core wire path cc"
   below["exchange"] = "core wire net"
-  below["api"] = "core wire path cc net engine exchange"
-  below["plane"] = "core wire path net exchange api"
-  below["plane/udp"] = below["plane"] " plane"
-  below["plane/packet"] = below["plane"] " json fabric plane"
-  below["plane/verbs"] = below["plane"] " plane plane/packet"
-  below["control"] = "core"
-  below["host"] = "core wire path cc reliability engine net exchange api plane control"
-  below["sim"] = "core wire path cc reliability engine net api plane"
+  below["values"] = "core wire path cc net engine exchange"
+  below["plane"] = "core wire path net exchange values"
+  below["host"] = "core wire path cc engine net exchange values plane"
+  transport = below["host"] " host"
+  below["resolve"] = below["control"] = below["faults"] = below["fabric"] = transport
+  below["verbs"] = below["sim"] = transport " fabric"
+  split("resolve control faults fabric verbs", names)
+  for (i in names) module[names[i]] = 1
+  split("config stats profile_types datagram qp_change", names)
+  for (i in names) value[names[i]] = 1
 }
 # The layer of a path relative to include/mrc/.
 function layer_of(path) {
-  if (path ~ /^plane\/[a-z_]+\//) {
-    sub(/^plane\//, "", path)
-    sub(/\/.*/, "", path)
-    return "plane/" path
-  }
-  return sub(/\/.*/, "", path) ? path : ""
+  if (path == "version.hpp") return "core"  # it includes nothing else
+  if (sub(/\/.*/, "", path)) return path
+  sub(/\..*/, "", path)
+  return path in value ? "values" : ""
 }
 FNR == 1 {
   layer = FILENAME
   sub(/^include\/mrc\//, "", layer)
   layer = layer_of(layer)
-  names_kinds = FILENAME == "include/mrc/host/plane_kinds.inl"
+  names_modules = FILENAME == "include/mrc/host/modules.inl"
   if (FILENAME ~ /\/definitions\.inl$/) layer = ""
 }
 /^[ \t]*#[ \t]*include[ \t]*<mrc\// {
@@ -49,10 +47,10 @@ FNR == 1 {
     next
   }
   sub(/^mrc\//, "", target)
+  if (layer in module && FILENAME ~ /\.inl$/ && target ~ /^(device|stats_json)\.hpp$/) next
   target = layer_of(target)
-  if (part[2] == "mrc/version.hpp") target = "core"  # it includes nothing else
   if (target == "") target = "the top level"
-  if (layer == "" || target == layer || (names_kinds && target ~ /^plane\//)) next
+  if (layer == "" || target == layer || (names_modules && target in module)) next
   if (!(layer in below)) {
     printf "%s:%d: unknown layer %s, give it a line in layers.awk\n", FILENAME, FNR, layer
     next

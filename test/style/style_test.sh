@@ -43,7 +43,8 @@ fi
 mapfile -t sources < <(printf '%s\n' "${texts[@]}" | sources_of)
 for file in "${texts[@]}"; do
   case $file in
-    include/mrc/reliability/* | include/mrc/engine/*) data_path+=("$file") ;;&
+    include/mrc/engine/service.hpp) headers+=("$file") ;; # of a module, once a burst
+    include/mrc/engine/*) data_path+=("$file") ;;&
     include/*) headers+=("$file") ;;
     nccl_plugin/test/*) ;;
     nccl_plugin/*.[ch]pp | verbs_shim/*.[ch]pp) programs+=("$file") ;;

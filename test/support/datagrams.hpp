@@ -8,6 +8,8 @@
 #include <optional>
 #include <vector>
 
+#include "mrc/datagram.hpp"
+#include "mrc/resolve/datagrams.hpp"
 #include "mrc/wire/transport.hpp"
 #include "support/engine_pair.hpp"
 

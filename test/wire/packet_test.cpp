@@ -8,8 +8,8 @@
 #include <set>
 
 #include "mrc/core/random.hpp"
-#include "mrc/wire/icrc.hpp"
 #include "mrc/fabric/packet.hpp"
+#include "mrc/wire/icrc.hpp"
 #include "vectors.hpp"
 
 namespace mrc::wire::packet_test {

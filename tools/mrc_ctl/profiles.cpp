@@ -12,10 +12,10 @@
 #include <tuple>
 #include <vector>
 
-#include "mrc/core/error.hpp"
 #include "mrc/control/dumps.hpp"
 #include "mrc/control/host_store.hpp"
 #include "mrc/control/profiles.hpp"
+#include "mrc/core/error.hpp"
 #include "mrc/fabric/json.hpp"
 #include "mrc_ctl/steer.hpp"
 #include "mrc_ctl/views.hpp"

@@ -9,10 +9,10 @@
 #include <optional>
 
 #include "common/interrupt.hpp"
+#include "mrc/control/dumps.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/core/value_text.hpp"
 #include "mrc/fabric/description.hpp"
-#include "mrc/control/dumps.hpp"
 #include "mrc_ctl/views.hpp"
 
 namespace mrc::ctl_tool {

@@ -15,10 +15,10 @@
 #include "mrc/fabric/description.hpp"
 #include "mrc/fabric/packet_link.hpp"
 #include "mrc/fabric/packet_port.hpp"
-#include "probe/part.hpp"
 #include "mrc/wire/burst.hpp"
 #include "mrc/wire/headers.hpp"
 #include "mrc/wire/transport.hpp"
+#include "probe/part.hpp"
 
 namespace mrc::probe_tool {
 

@@ -4,11 +4,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "mrc_probe/network.hpp"
 #include "probe/paths.hpp"
 #include "probe/report.hpp"
 #include "probe/second_look.hpp"
 #include "probe/sweep.hpp"
-#include "mrc_probe/network.hpp"
 
 namespace mrc::probe_tool {
 

@@ -3,10 +3,10 @@
 
 #include <vector>
 
-#include "probe/changes.hpp"
 #include "mrc_probe/network.hpp"
 #include "mrc_probe/options.hpp"
 #include "mrc_probe/prober.hpp"
+#include "probe/changes.hpp"
 
 namespace mrc::probe_tool {
 

@@ -17,10 +17,10 @@
 #include <utility>
 #include <vector>
 
-#include "mrc/core/system.hpp"
-#include "mrc/core/unique_fd.hpp"
 #include "mrc/control/host_store.hpp"
 #include "mrc/control/profiles.hpp"
+#include "mrc/core/system.hpp"
+#include "mrc/core/unique_fd.hpp"
 #include "verbs_shim/errors.hpp"
 #include "verbs_shim/libmrc/host_devices.hpp"
 

@@ -10,8 +10,8 @@
 #include <optional>
 #include <utility>
 
-#include "mrc/core/system.hpp"
 #include "mrc/control/dumps.hpp"
+#include "mrc/core/system.hpp"
 #include "verbs_shim/libmrc/host_devices.hpp"
 #include "verbs_shim/log.hpp"
 

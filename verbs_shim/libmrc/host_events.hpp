@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "mrc/core/unique_fd.hpp"
 #include "mrc/control/host_store.hpp"
+#include "mrc/core/unique_fd.hpp"
 #include "mrc/mrc.hpp"
 
 namespace mrc_verbs {

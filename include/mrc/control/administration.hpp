@@ -165,6 +165,7 @@ class MRC_LOCAL DeviceAdministration final : public Administration {
   ~DeviceAdministration() override;
 
   void open() override;
+  void close() noexcept override;
   [[nodiscard]] std::unique_ptr<Steering> make_steering() override;
   void acquire(const QpProfiles& profiles) override { profiles_.acquire(profiles); }
   void release(const QpProfiles& profiles) noexcept override { profiles_.release(profiles); }

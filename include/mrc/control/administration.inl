@@ -24,6 +24,10 @@ namespace mrc::inline v0_1::detail {
 DeviceAdministration::DeviceAdministration(DeviceCore& core) : core_(core) {}
 DeviceAdministration::~DeviceAdministration() = default;
 
+void DeviceAdministration::close() noexcept {
+  control_.reset();
+}
+
 std::unique_ptr<Administration> make_administration(DeviceCore& core) {
   return std::make_unique<DeviceAdministration>(core);
 }

@@ -211,6 +211,8 @@ class BlockedSignals {
   ::sigset_t before_;
 };
 
+namespace detail {
+
 /// How many files this process has open, and may open.
 
 /// Descriptors that this process has open; 0 where that can't be found out.
@@ -236,6 +238,8 @@ class BlockedSignals {
   const std::size_t allowed = allowed_files();
   return open + more <= allowed - allowed / 8;
 }
+
+}  // namespace detail
 
 /// What the thread sanitizer can't see for itself.
 

@@ -23,6 +23,11 @@
 #include "mrc/engine/verbs_types.hpp"
 #include "mrc/wire/burst.hpp"
 
+namespace mrc::inline v0_1 {
+struct DatagramChange;
+struct DatagramRequest;
+}  // namespace mrc::inline v0_1
+
 namespace mrc::inline v0_1::engine {
 
 class DatagramService;

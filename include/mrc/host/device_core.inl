@@ -111,7 +111,9 @@ void DeviceCore::inject_faults() {
   set(*this, config_.faults, setting + ": value '" + config_.faults + "' is not allowed; ");
 }
 
-DeviceCore::~DeviceCore() = default;
+DeviceCore::~DeviceCore() {
+  if (administration_) administration_->close();
+}
 
 void DeviceCore::release(DeviceCore* core) noexcept {
   if (core->forked() && !core->at_rest()) {

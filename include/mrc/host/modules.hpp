@@ -88,6 +88,8 @@ class Administration {
   virtual ~Administration() = default;
   /// The device is complete. Throws mrc::Error.
   virtual void open() = 0;
+  /// The device, still complete, is about to go.
+  virtual void close() noexcept = 0;
   /// For one lane. Throws std::bad_alloc.
   [[nodiscard]] virtual std::unique_ptr<Steering> make_steering() = 0;
 

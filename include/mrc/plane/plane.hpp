@@ -146,6 +146,7 @@ class PacketSink {
  public:
   /// There is no room for another one.
   [[nodiscard]] virtual bool full() const noexcept = 0;
+  /// Hands one on; there must be room.
   virtual void deliver(const RawPacket& packet) noexcept = 0;
 
  protected:
@@ -178,7 +179,8 @@ class Impairment {
   virtual void receive(Time now, RawPacket& packet, PacketSink& sink) noexcept = 0;
 
  protected:
-  bool active_ = false, down_ = false;
+  bool active_ = false;  ///< see active()
+  bool down_ = false;    ///< see down()
 };
 
 /// One NIC port, that is one plane: it turns an engine's bursts into packets on a network and back.

@@ -14,6 +14,7 @@
 #include "mrc/core/error.hpp"
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
+#include "mrc/datagram.hpp"
 #include "mrc/engine/context.hpp"
 #include "mrc/engine/queues.hpp"
 #include "mrc/engine/verbs_types.hpp"

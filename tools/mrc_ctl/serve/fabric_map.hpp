@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "mrc/fabric/description.hpp"
-#include "probe/paths.hpp"
 #include "mrc_ctl/serve/snapshot.hpp"
+#include "probe/paths.hpp"
 
 namespace mrc::ctl_tool {
 

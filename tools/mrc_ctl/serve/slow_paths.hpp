@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "probe/slow.hpp"
 #include "mrc_ctl/serve/fabric_map.hpp"
 #include "mrc_ctl/serve/snapshot.hpp"
+#include "probe/slow.hpp"
 
 namespace mrc::ctl_tool {
 
