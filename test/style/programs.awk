@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# The NCCL plugin and the verbs shim are programs of users: they include what users may (mrc/*.hpp,
-# mrc/api/), what any program of ours stands on (core/, net/), and besides only the headers below.
+# The NCCL plugin and the verbs shim are programs of users: they include what users may (mrc/*.hpp),
+# what any program of ours stands on (core/, net/), and besides only the headers below.
 # An exception that is no longer needed is a finding, too.
 function except(folder, header) { allowed[folder " " header] = 1 }
 BEGIN {

@@ -271,7 +271,7 @@ struct VerbsFramesOptions {
 
 /// The type of open_verbs_frames().
 using OpenVerbsFrames = std::unique_ptr<FrameChannel> (*)(const VerbsFramesOptions&);
-/// open_verbs_frames() if the program has planes on RDMA devices (host/plane_kinds.inl), else null.
+/// open_verbs_frames() if the program has planes on RDMA devices (host/modules.inl), else null.
 extern std::atomic<OpenVerbsFrames> verbs_frames;
 
 }  // namespace mrc::inline v0_1::port
