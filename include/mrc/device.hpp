@@ -490,16 +490,16 @@ class MRC_API Device {
   /// it.
   bool progress() noexcept;
 
-  /// Replaces the injected faults of all planes (faults/schedule.hpp has the syntax); an empty
-  /// text removes them. Throws mrc::Error and changes nothing: invalid_argument naming the token
-  /// that can't be read, or the plane or path that the device does not have; unsupported for faults
-  /// that a single path can't have, and for `corrupt` where option icrc=auto may leave payload
+  /// Replaces the injected faults of all planes (faults/schedule.hpp has the syntax); an empty text
+  /// removes them. Throws mrc::Error and changes nothing: invalid_argument naming the token that
+  /// can't be read, or the plane or path that the device does not have; unsupported for faults that
+  /// a single path can't have, and for `corrupt` where option icrc=auto may leave payload
   /// unchecked.
   void set_faults(std::string_view schedule);
 
   /// Takes a plane (0 .. plane_count() - 1) out of use, or lets it be used again, in all lanes
-  /// (mrc-1.0 §7.4): stats.hpp says what that means. When it returns, nothing more
-  /// leaves in a disabled plane. Throws mrc::Error: invalid_argument if there is no such plane.
+  /// (mrc-1.0 §7.4): stats.hpp says what that means. When it returns, nothing more leaves in a
+  /// disabled plane. Throws mrc::Error: invalid_argument if there is no such plane.
   void set_plane_enabled(unsigned plane, bool enabled);
   /// Whether a plane is enabled, and up, as the last round of progress has seen it. Throws
   /// mrc::Error: invalid_argument if there is no such plane.
@@ -507,8 +507,8 @@ class MRC_API Device {
 
   /// Sends EV probes or port status to any hosts, also ones without a queue pair here, with that
   /// DSCP, 0 .. 63 (default: that of control packets). Blocks until all responses are there, or
-  /// `timeout` is over, and returns them in order of arrival. datagrams.hpp says who
-  /// answers, and what is thrown.
+  /// `timeout` is over, and returns them in order of arrival. datagram.hpp says who answers, and
+  /// what is thrown.
   std::vector<EndpointResponse> request_endpoints(EndpointOperation operation,
                                                   std::span<const EndpointRequest> requests,
                                                   Duration timeout,

@@ -16,16 +16,19 @@
 #include "mrc/core/unique_fd.hpp"
 #include "mrc/exchange/connection_info.hpp"
 
+/// Set-up of a connection between two programs: the data that a queue pair needs of its peer
+/// (ConnectionInfo, as bytes for any transport), and a small exchange over TCP for programs that
+/// have no other.
 namespace mrc::inline v0_1::detail {
 
 /// TCP sockets for the exchange of connection data: non-blocking, waits that end at a deadline or
-/// when a flag is set, errors that name host, port, cause and remedy. Set-up only. Socket
-/// headers are included by tcp_exchange.inl only.
+/// when a flag is set, errors that name host, port, cause and remedy. Set-up only. Socket headers
+/// are included by exchange.inl only.
 
 /// A TCP socket, closed with its owner.
 using Socket = UniqueFd;
 
-class TcpWait;  // deadline and cancel flag (tcp_exchange.inl)
+class TcpWait;  // deadline and cancel flag (exchange.inl)
 
 /// Waits until something can be read, or the socket is in error. Throws when time is over; `what`
 /// is what is waited for, in the message.

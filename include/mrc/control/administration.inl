@@ -33,7 +33,7 @@ std::unique_ptr<Administration> make_administration(DeviceCore& core) {
 }
 
 DeviceAdministration& administration_of(DeviceCore& core) {
-  if (core.administration() == nullptr) lack("administration", "it", "control");
+  if (core.administration() == nullptr) throw lacking("profiles and EV events", "them", "control");
   return static_cast<DeviceAdministration&>(*core.administration());
 }
 

@@ -114,10 +114,12 @@ class FaultInjector final : public Impairment {
   static constexpr std::size_t kTrimKeep = wire::write_header_size(true, false);
   /// Packets up to this size (BTH .. iCRC) are never trimmed: no control packet is larger.
   static constexpr std::size_t kTrimMinimum = 64;
+  /// Packets that are held back at a time, unless told otherwise.
+  static constexpr std::uint32_t kSlots = 2048;
 
   /// `slots`: packets that can be held back at a time; allocated when first needed.
   /// `drops_damaged`: see Capabilities; `corrupt` and trimming act as loss then.
-  explicit FaultInjector(std::uint64_t seed, std::uint32_t slots = 2048,
+  explicit FaultInjector(std::uint64_t seed, std::uint32_t slots = kSlots,
                          bool drops_damaged = false);
 
   /// Faults of all packets of the port. A spec without faults ends them.

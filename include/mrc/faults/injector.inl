@@ -62,8 +62,8 @@ FaultInjector::FaultInjector(std::uint64_t seed, std::uint32_t slots, bool drops
 
 FaultInjector& faults_of(Port& port, std::uint64_t seed) {
   if (port.impairment() == nullptr)
-    port.set_impairment(
-        std::make_unique<FaultInjector>(seed, 2048, port.capabilities().drops_damaged));
+    port.set_impairment(std::make_unique<FaultInjector>(seed, FaultInjector::kSlots,
+                                                        port.capabilities().drops_damaged));
   return static_cast<FaultInjector&>(*port.impairment());
 }
 

@@ -99,15 +99,15 @@ DeviceCore::DeviceCore(const Config& config, std::unique_ptr<PlaneKind> kind)
   if (administration_)
     administration_->open();
   else if (!config_.dump.empty())
-    lack(setting_name("dump", config_), "control sockets", "control");
+    throw lacking(setting_name("dump", config_), "control sockets", "control");
   else if (config_.control != "off" && config_.control != "auto")
-    lack(setting_name("control", config_), "control sockets", "control");
+    throw lacking(setting_name("control", config_), "control sockets", "control");
 }
 
 void DeviceCore::inject_faults() {
   const std::string setting = setting_name("faults", config_);
   const auto set = fault_setter.load();
-  if (set == nullptr) lack(setting, "faults", "faults");
+  if (set == nullptr) throw lacking(setting, "faults", "faults");
   set(*this, config_.faults, setting + ": value '" + config_.faults + "' is not allowed; ");
 }
 

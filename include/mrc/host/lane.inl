@@ -494,7 +494,7 @@ void Lane::resolve(Qpn qpn, const QpChange& change, const std::string& doing) {
   if (!change.destination || !change.receive_psn)
     throw Error(Errc::invalid_argument,
                 doing + ": it needs a connection, or a destination and a receive PSN");
-  if (!resolver_) lack(doing + ", connecting by GID", "connecting by GID", "resolve");
+  if (!resolver_) throw lacking(doing + ", connecting by GID", "connecting by GID", "resolve");
   const Destination& destination = *change.destination;
   if (value(destination.qpn) < kFirstUserQpn || value(destination.qpn) > 0xFFFFFF)
     throw Error(Errc::invalid_argument, doing + ": the destination's QPN is reserved or too large");
@@ -697,7 +697,7 @@ void Lane::nap(Time end) const noexcept {
 
 void Lane::check_profiles(const QpProfiles& wanted, const std::string& doing) const {
   if (wanted != QpProfiles{} && administration_ == nullptr)
-    lack(doing + ", with profiles", "administration", "control");
+    throw lacking(doing + ", with profiles", "administration", "control");
 }
 
 void Lane::set_profiles(Qpn qpn, const QpProfiles& profiles) {

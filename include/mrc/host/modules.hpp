@@ -129,10 +129,6 @@ extern std::atomic<MakeAdministration> administration_maker;
 using SetFaults = void (*)(DeviceCore&, std::string_view text, const std::string& source);
 extern std::atomic<SetFaults> fault_setter;
 
-/// Throws mrc::Error (unsupported): `what` needs a module, which mrc/`header`.hpp brings. `with`:
-/// what the program was built without, such as "fabrics".
-[[noreturn]] void lack(const std::string& what, const char* with, const char* header);
-
 /// The kind of planes that a configuration asks for: of a fabric if option fabric is set, on RDMA
 /// devices if only option verbs is, else on UDP sockets. Throws mrc::Error; `unsupported` if the
 /// program lacks that kind.

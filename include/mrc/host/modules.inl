@@ -9,7 +9,6 @@
 #include <string_view>
 
 #include "mrc/config.hpp"
-#include "mrc/core/error.hpp"
 #include "mrc/plane/udp_kind.hpp"
 
 #ifdef MRC_BUILDS_LIBRARY
@@ -59,17 +58,10 @@ constinit std::atomic<SetFaults> fault_setter{MRC_MODULE(&set_faults)};
 #undef MRC_MODULE
 #undef MRC_VERBS
 
-void lack(const std::string& what, const char* with, const char* header) {
-  throw Error(Errc::unsupported, what + ": this program was built without " + with +
-                                     "; include <mrc/" + header +
-                                     ".hpp> where it defines MRC_IMPLEMENTATION, or link the "
-                                     "compiled library (OpenMRC::static or OpenMRC::shared)");
-}
-
 std::unique_ptr<PlaneKind> make_plane_kind(const Config& config) {
   if (!config.fabric.empty()) {
     if (const auto make = packet_kind.load()) return make(config);
-    lack(setting_name("fabric", config), "fabrics", "fabric");
+    throw lacking(setting_name("fabric", config), "fabrics", "fabric");
   }
   if (!config.verbs.empty()) {
     if (const auto make = verbs_kind.load()) return make(config);

@@ -711,6 +711,10 @@ class PlaneKind {
 /// Why this program cannot use RDMA devices: for the kinds that may need them.
 [[nodiscard]] Error no_verbs_planes(const Config& config);
 
+/// The Error (unsupported) of `what`, which needs a module that mrc/`header`.hpp brings. `parts`:
+/// what the program was built without, such as "fabrics".
+[[nodiscard]] Error lacking(const std::string& what, const char* parts, const char* header);
+
 /// Fills in the options that all kinds of ports share.
 void set_shared_options(port::PortOptions& options, const Config& config, Plane plane,
                         std::uint8_t slot);

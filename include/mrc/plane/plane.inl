@@ -113,17 +113,23 @@ void OpenedPlanes::adopt(std::unique_ptr<Port> port, const Config& config, const
   ports.push_back(std::move(port));
 }
 
+Error lacking(const std::string& what, const char* parts, const char* header) {
+  return {Errc::unsupported, what + ": this program was built without " + parts +
+                                 "; include <mrc/" + header +
+                                 ".hpp> where it defines MRC_IMPLEMENTATION, or link the compiled "
+                                 "library (OpenMRC::static or OpenMRC::shared)"};
+}
+
 Error no_verbs_planes(const Config& config) {
+  const std::string setting = setting_name("verbs", config);
 #if defined(MRC_BUILDS_LIBRARY)
-  const char* why =
-      ": OpenMRC was compiled without the headers of libibverbs (Debian: libibverbs-dev); install "
-      "them and compile it anew";
+  return {Errc::unsupported,
+          setting +
+              ": OpenMRC was compiled without the headers of libibverbs (Debian: libibverbs-dev); "
+              "install them and compile it anew"};
 #else
-  const char* why =
-      ": this program was built without verbs planes; include <mrc/verbs.hpp> where it defines "
-      "MRC_IMPLEMENTATION, or link the compiled library (OpenMRC::static or OpenMRC::shared)";
+  return lacking(setting, "verbs planes", "verbs");
 #endif
-  return {Errc::unsupported, setting_name("verbs", config) + why};
 }
 
 void set_shared_options(port::PortOptions& o, const Config& config, Plane plane,

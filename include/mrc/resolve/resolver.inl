@@ -43,7 +43,8 @@ LaneResolver::LaneResolver(Lane& lane)
                        lane.steering()) {}
 
 LaneResolver& resolver_of(Lane& lane) {
-  if (lane.resolver() == nullptr) lack("datagrams and endpoint requests", "these", "resolve");
+  if (lane.resolver() == nullptr)
+    throw lacking("datagrams and endpoint requests", "them", "resolve");
   return static_cast<LaneResolver&>(*lane.resolver());
 }
 
