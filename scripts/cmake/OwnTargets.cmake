@@ -5,6 +5,8 @@ find_package(fmt REQUIRED)
 add_library(mrc_own INTERFACE)
 target_link_libraries(mrc_own INTERFACE mrc_flags openmrc_static fmt::fmt
   Boost::headers nlohmann_json::nlohmann_json)
+# As the library is compiled: a class is as visible as the public header makes those it holds.
+target_compile_options(mrc_own INTERFACE -fvisibility=hidden)
 
 # Puts a static library in front of a target's own objects. Inline functions of headers are in both,
 # and the linker takes the first ones: these are to be the optimised ones, or the library would call
