@@ -14,7 +14,9 @@ set(MRC_TEST_WHERE
   "^vm/"                                                           full     -        -
   # Two hundred processes. Sanitizers would make them starve.
   "^fleet/"                                                        full     -        -
-  # The whole library in one unit, without optimising; benchmarks, whose figures a sanitizer spoils.
+  # The whole library in one unit, with counters, three times.
+  "^header_only/write_files"                                       long     -        -
+  # Once, without optimising; benchmarks, whose figures a sanitizer spoils.
   "^(header_only|header/all|docs/readme)"                         full     -        -
   "^bench/"                                                        full     -        -
   # Pages, style, exports and packages: no program, or other people's.

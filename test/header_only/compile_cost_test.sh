@@ -4,9 +4,9 @@
 # since times depend on the machine: files of this project that it reads, their lines, and the
 # functions in OBJECT, made of implementation.cpp beside this file without optimising: most are
 # those of standard templates. Beside it the files and lines of include/mrc, of it without the
-# simulator, and of the transport. None may exceed its limit in compile_cost.txt.
-# MRC_TEST_UPDATE_LIMITS=1 writes the limits anew: of what the compiler does two per cent above what
-# is counted, of files and lines what is counted.
+# simulator, and of the transport. None may exceed its limit in compile_cost.txt (write_files there
+# is write_files_test.sh's). MRC_TEST_UPDATE_LIMITS=1 writes the limits anew: of what the compiler
+# does two per cent above what is counted, of files and lines what is counted.
 set -euo pipefail
 export LC_ALL=C
 source_dir=${MRC_SOURCE_DIR:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}
@@ -45,15 +45,18 @@ count without_sim "$work/all"
 count transport "$work/transport"
 
 if [[ -n ${MRC_TEST_UPDATE_LIMITS:-} ]]; then
+  write_files=$(grep '^write_files ' "$limits")
   for what in files lines functions; do
     echo "$what $((counted[$what] * 102 / 100))"
   done >"$limits"
   for what in all_files without_sim_files without_sim_lines transport_files transport_lines; do
     echo "$what ${counted[$what]}"
   done >>"$limits"
+  echo "$write_files" >>"$limits"
 fi
 failed=0
 while read -r what limit; do
+  [[ $what != write_files ]] || continue
   echo "$what: ${counted[$what]}, limit $limit"
   ((counted[$what] <= limit)) || failed=1
 done <"$limits"
