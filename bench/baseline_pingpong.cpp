@@ -7,7 +7,7 @@
 #include <atomic>
 
 #include "baseline_util.hpp"
-#include "mrc/core/containers.hpp"
+#include "histogram.hpp"
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/files.hpp"
-#include "mrc/core/containers.hpp"
+#include "histogram.hpp"
 #include "mrc/stats.hpp"
 #include "options.hpp"
 

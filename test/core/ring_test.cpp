@@ -22,10 +22,9 @@ TEST_CASE("ring: capacity is exactly what was asked for") {
     }
     CHECK(ring.full());
     CHECK_FALSE(ring.push_back(-1));
-    CHECK(ring.push_slot() == nullptr);
     CHECK(ring.size() == capacity);
     CHECK(ring.front() == 0);
-    CHECK(ring.back() == static_cast<int>(capacity) - 1);
+    CHECK(ring[capacity - 1] == static_cast<int>(capacity) - 1);
   }
 }
 
@@ -41,7 +40,7 @@ TEST_CASE("ring: behaves as a bounded deque") {
   Ring<std::uint64_t> ring(13);
   std::deque<std::uint64_t> model;
   for (int step = 0; step < 20'000; ++step) {
-    switch (random.below(8)) {
+    switch (random.below(6)) {
       case 0:
       case 1:
       case 2: {
@@ -50,20 +49,14 @@ TEST_CASE("ring: behaves as a bounded deque") {
         if (model.size() < 13) model.push_back(value);
         break;
       }
-      case 3:
-        if (auto* slot = ring.push_slot()) {
-          *slot = static_cast<std::uint64_t>(step);
-          model.push_back(static_cast<std::uint64_t>(step));
-        } else {
-          REQUIRE(model.size() == 13);
-        }
+      case 3: {
+        std::uint64_t value = 0;
+        REQUIRE(ring.pop(value) == !model.empty());
+        if (model.empty()) break;
+        REQUIRE(value == model.front());
+        model.pop_front();
         break;
-      case 4:
-        if (!model.empty()) {
-          ring.pop_back();
-          model.pop_back();
-        }
-        break;
+      }
       default:
         if (!model.empty()) {
           REQUIRE(ring.front() == model.front());
@@ -74,21 +67,16 @@ TEST_CASE("ring: behaves as a bounded deque") {
     REQUIRE(ring.size() == model.size());
     REQUIRE(ring.empty() == model.empty());
     for (std::size_t i = 0; i < model.size(); ++i) REQUIRE(std::as_const(ring)[i] == model[i]);
-    if (!model.empty()) REQUIRE(ring.back() == model.back());
   }
-  ring.clear();
-  CHECK(ring.empty());
 }
 
-TEST_CASE("ring: moves take the elements along and leave an empty ring") {
+TEST_CASE("ring: moves take the elements along") {
   Ring<std::unique_ptr<int>> ring(4);
   REQUIRE(ring.push_back(std::make_unique<int>(1)));
   REQUIRE(ring.push_back(std::make_unique<int>(2)));
   Ring<std::unique_ptr<int>> other(std::move(ring));
   CHECK(*other[0] == 1);
   CHECK(*other[1] == 2);
-  CHECK(ring.empty());  // NOLINT(bugprone-use-after-move)
-  CHECK_FALSE(ring.push_back(nullptr));
   ring = std::move(other);
   CHECK(ring.size() == 2);
   CHECK(*ring.front() == 1);

@@ -5,281 +5,127 @@
 #include <array>
 #include <bit>
 #include <boost/intrusive/list.hpp>
-#include <cassert>
 #include <chrono>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <utility>
 
 #include "mrc/core/types.hpp"
 
 namespace mrc::inline v0_1 {
 
-namespace detail {
-
-using Word = std::uint64_t;
-inline constexpr std::size_t kWordBits = 64;
-
-[[nodiscard]] constexpr std::size_t words_for(std::size_t bits) noexcept {
-  return (bits + kWordBits - 1) / kWordBits;
-}
-
-/// Calls fn(word index, mask of the wanted bits in that word) over the bits [first, last) until it
-/// returns false.
-template <class F>
-constexpr void for_each_word(std::size_t first, std::size_t last, F&& fn) noexcept {
-  while (first < last) {
-    const std::size_t shift = first % kWordBits;
-    const std::size_t n = std::min(kWordBits - shift, last - first);
-    if (!fn(first / kWordBits, (~Word{0} >> (kWordBits - n)) << shift)) return;
-    first += n;
-  }
-}
-
-/// Index of the first bit in [first, last) that equals `wanted`, or `last`.
-[[nodiscard]] inline std::size_t find_bit(const Word* words, std::size_t first, std::size_t last,
-                                          bool wanted) noexcept {
-  const Word flip = wanted ? Word{0} : ~Word{0};
-  std::size_t found = last;
-  for_each_word(first, last, [&](std::size_t i, Word mask) noexcept {
-    const Word hits = (words[i] ^ flip) & mask;
-    if (hits == 0) return true;
-    found = i * kWordBits + static_cast<std::size_t>(std::countr_zero(hits));
-    return false;
-  });
-  return found;
-}
-
-[[nodiscard]] inline std::size_t count_bits(const Word* words, std::size_t first,
-                                            std::size_t last) noexcept {
-  std::size_t count = 0;
-  for_each_word(first, last, [&](std::size_t i, Word mask) noexcept {
-    count += static_cast<std::size_t>(std::popcount(words[i] & mask));
-    return true;
-  });
-  return count;
-}
-
-inline void write_bits(Word* words, std::size_t first, std::size_t last, bool value) noexcept {
-  for_each_word(first, last, [&](std::size_t i, Word mask) noexcept {
-    words[i] = value ? words[i] | mask : words[i] & ~mask;
-    return true;
-  });
-}
-
-}  // namespace detail
-
-/// A fixed number of bits, in memory of its own or the caller's. Indexes must be below size(). A
-/// moved-from Bitmap may only be assigned to or destroyed. One thread at a time.
-class Bitmap {
- public:
-  /// All bits clear. The only allocation is here.
-  explicit Bitmap(std::size_t bits)
-      : owned_(new detail::Word[std::max<std::size_t>(detail::words_for(bits), 1)]()),
-        words_(owned_.get()),
-        size_(bits) {}
-  /// Uses the caller's memory, which must hold `bits` bits and outlive this. Its content is kept.
-  Bitmap(std::span<std::uint64_t> storage, std::size_t bits) noexcept
-      : words_(storage.data()), size_(bits) {
-    assert(storage.size() >= detail::words_for(bits));
-  }
-
-  /// Number of bits.
-  [[nodiscard]] std::size_t size() const noexcept { return size_; }
-  /// Whether bit `i` is set.
-  [[nodiscard]] bool test(std::size_t i) const noexcept { return (words_[i / 64] & bit(i)) != 0; }
-  /// Sets bit `i`.
-  void set(std::size_t i) noexcept { words_[i / 64] |= bit(i); }
-  /// Clears bit `i`.
-  void clear(std::size_t i) noexcept { words_[i / 64] &= ~bit(i); }
-  /// Clears all bits.
-  void clear_all() noexcept { std::fill_n(words_, detail::words_for(size_), detail::Word{0}); }
-
-  /// The first set bit at or after `from`; size() when there is none.
-  [[nodiscard]] std::size_t find_first_set(std::size_t from = 0) const noexcept {
-    return from < size_ ? detail::find_bit(words_, from, size_, true) : size_;
-  }
-  /// The first clear bit at or after `from`; size() when there is none.
-  [[nodiscard]] std::size_t find_first_clear(std::size_t from = 0) const noexcept {
-    return from < size_ ? detail::find_bit(words_, from, size_, false) : size_;
-  }
-  /// Number of set bits.
-  [[nodiscard]] std::size_t count() const noexcept { return detail::count_bits(words_, 0, size_); }
-
- private:
-  static constexpr detail::Word bit(std::size_t i) noexcept { return detail::Word{1} << (i % 64); }
-
-  std::unique_ptr<detail::Word[]> owned_;
-  detail::Word* words_;
-  std::size_t size_;
-};
-
 /// A window over a wrapping sequence space: bit `i` stands for every number congruent to i modulo
-/// size(), so a PSN is an index as it is and nothing is shifted when the window moves. Used by the
-/// receive window (mrc-1.0 §2.4). Positions may be any number; counts above size() are cut to
-/// size(). One thread at a time.
+/// size(), so a PSN is an index as it is, and nothing is shifted when the window moves (mrc-1.0
+/// §2.4). Positions may be any number; counts above size() are cut to it. One thread at a time.
 class CircularBitmap {
  public:
   /// All bits clear. `bits` is rounded up to a power of two, at least 64; the size must divide the
   /// sequence space for positions to wrap with it. The only allocation is here.
   explicit CircularBitmap(std::size_t bits)
-      : size_(std::bit_ceil(std::max(bits, detail::kWordBits))),
-        words_(new detail::Word[detail::words_for(size_)]()) {}
+      : size_(std::bit_ceil(std::max(bits, kWordBits))), words_(new Word[size_ / kWordBits]()) {}
 
-  /// Number of bits.
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
-  /// Whether the bit at `pos` is set.
-  [[nodiscard]] bool test(std::size_t pos) const noexcept { return (word(pos) & bit(pos)) != 0; }
-  /// Sets the bit at `pos`.
-  void set(std::size_t pos) noexcept { words_[index(pos) / 64] |= bit(pos); }
-  /// Clears the bit at `pos`.
-  void clear(std::size_t pos) noexcept { words_[index(pos) / 64] &= ~bit(pos); }
-  /// Sets the bit and returns its previous value.
-  bool test_and_set(std::size_t pos) noexcept {
-    const bool was = test(pos);
-    set(pos);
-    return was;
+  [[nodiscard]] bool test(std::size_t pos) const noexcept {
+    return (words_[index(pos) / kWordBits] & bit(pos)) != 0;
   }
-  /// Clears all bits.
-  void clear_all() noexcept { std::fill_n(words_.get(), size_ / 64, detail::Word{0}); }
+  void set(std::size_t pos) noexcept { words_[index(pos) / kWordBits] |= bit(pos); }
+  void clear(std::size_t pos) noexcept { words_[index(pos) / kWordBits] &= ~bit(pos); }
+  void clear_all() noexcept { std::fill_n(words_.get(), size_ / kWordBits, Word{0}); }
 
   /// Distance from `from` to the first set bit among the `count` bits that start there; `count` (at
   /// most size()) when there is none.
   [[nodiscard]] std::size_t find_next_set(std::size_t from, std::size_t count) const noexcept {
-    return find(from, count, true);
+    return find(from, count, Word{0});
   }
   /// The same for the first clear bit.
   [[nodiscard]] std::size_t find_next_clear(std::size_t from, std::size_t count) const noexcept {
-    return find(from, count, false);
+    return find(from, count, ~Word{0});
   }
 
   /// The 64 bits that start at `pos`, which becomes bit 0 of the result: a SACK bitmap.
   [[nodiscard]] std::uint64_t extract(std::size_t pos) const noexcept {
-    const std::size_t shift = pos % 64;
-    const detail::Word low = word(pos) >> shift;
-    return shift == 0 ? low : low | (word(pos + 64) << (64 - shift));
+    const std::size_t shift = pos % kWordBits;
+    const Word low = words_[index(pos) / kWordBits] >> shift;
+    if (shift == 0) return low;
+    return low | (words_[index(pos + kWordBits) / kWordBits] << (kWordBits - shift));
   }
 
   /// Clears the `count` bits that start at `from`.
-  void clear_range(std::size_t from, std::size_t count) noexcept { write(from, count, false); }
-  /// Sets the `count` bits that start at `from`.
-  void set_range(std::size_t from, std::size_t count) noexcept { write(from, count, true); }
-  /// Number of set bits among the `count` bits that start at `from`.
-  [[nodiscard]] std::size_t count_range(std::size_t from, std::size_t count) const noexcept {
-    const Split s = split(from, count);
-    return detail::count_bits(words_.get(), s.first, s.last) +
-           detail::count_bits(words_.get(), 0, s.wrapped);
-  }
-  /// Number of set bits.
-  [[nodiscard]] std::size_t count() const noexcept {
-    return detail::count_bits(words_.get(), 0, size_);
+  void clear_range(std::size_t from, std::size_t count) noexcept {
+    for_each_word(from, count, [](Word& word, Word mask, std::size_t) noexcept {
+      word &= ~mask;
+      return true;
+    });
   }
 
  private:
-  // A circular range as two linear ones: [first, last) and [0, wrapped).
-  struct Split {
-    std::size_t first, last, wrapped;
-  };
+  using Word = std::uint64_t;
+  static constexpr std::size_t kWordBits = 64;
 
   [[nodiscard]] std::size_t index(std::size_t pos) const noexcept { return pos & (size_ - 1); }
-  [[nodiscard]] const detail::Word& word(std::size_t pos) const noexcept {
-    return words_[index(pos) / 64];
-  }
-  static constexpr detail::Word bit(std::size_t pos) noexcept {
-    return detail::Word{1} << (pos % 64);
+  [[nodiscard]] static constexpr Word bit(std::size_t pos) noexcept {
+    return Word{1} << (pos % kWordBits);
   }
 
-  [[nodiscard]] Split split(std::size_t from, std::size_t count) const noexcept {
-    const std::size_t first = index(from);
-    const std::size_t n = std::min(count, size_);
-    const std::size_t last = std::min(first + n, size_);
-    return {first, last, n - (last - first)};
+  /// Calls fn(word, mask of the wanted bits in it, bits passed before) for the `count` bits from
+  /// `from` on until it returns false.
+  template <class F>
+  void for_each_word(std::size_t from, std::size_t count, F&& fn) const noexcept {
+    count = std::min(count, size_);
+    for (std::size_t done = 0, n; done < count; done += n) {
+      const std::size_t shift = (from + done) % kWordBits;
+      n = std::min(kWordBits - shift, count - done);
+      const Word mask = (~Word{0} >> (kWordBits - n)) << shift;
+      if (!fn(words_[index(from + done) / kWordBits], mask, done)) return;
+    }
   }
 
-  [[nodiscard]] std::size_t find(std::size_t from, std::size_t count, bool wanted) const noexcept {
-    const Split s = split(from, count);
-    const std::size_t found = detail::find_bit(words_.get(), s.first, s.last, wanted);
-    if (found < s.last || s.wrapped == 0) return found - s.first;
-    return s.last - s.first + detail::find_bit(words_.get(), 0, s.wrapped, wanted);
-  }
-
-  void write(std::size_t from, std::size_t count, bool value) noexcept {
-    const Split s = split(from, count);
-    detail::write_bits(words_.get(), s.first, s.last, value);
-    detail::write_bits(words_.get(), 0, s.wrapped, value);
+  /// Distance to the first bit that is set in word ^ `flip`.
+  [[nodiscard]] std::size_t find(std::size_t from, std::size_t count, Word flip) const noexcept {
+    std::size_t found = std::min(count, size_);
+    for_each_word(from, count, [&](Word word, Word mask, std::size_t done) noexcept {
+      const Word hits = (word ^ flip) & mask;
+      if (hits == 0) return true;
+      found = done + static_cast<std::size_t>(std::countr_zero(hits) - std::countr_zero(mask));
+      return false;
+    });
+    return found;
   }
 
   std::size_t size_;
-  std::unique_ptr<detail::Word[]> words_;
+  std::unique_ptr<Word[]> words_;
 };
 
-/// A FIFO queue of fixed capacity. The constructor allocates; after that nothing allocates or
-/// throws. T must be default constructible; a popped element keeps its value until its slot is
-/// reused, so T should own nothing that must be released early. One thread at a time.
+/// A FIFO queue of fixed capacity; 0 makes one that is always full. The constructor allocates;
+/// after that nothing allocates or throws. T must be default constructible; a popped element keeps
+/// its value until its slot is reused, so T should own nothing that must be released early. A
+/// moved-from ring may only be assigned to or destroyed. One thread at a time.
 template <class T>
 class Ring {
  public:
-  /// Holds at most `capacity` elements; 0 makes a ring that is always full.
   explicit Ring(std::size_t capacity)
       : slots_(new T[std::bit_ceil(capacity)]),
         mask_(std::bit_ceil(capacity) - 1),
         capacity_(capacity) {}
 
-  /// Leaves `other` empty, with capacity 0.
-  Ring(Ring&& other) noexcept
-      : slots_(std::move(other.slots_)),
-        mask_(std::exchange(other.mask_, 0)),
-        capacity_(std::exchange(other.capacity_, 0)),
-        head_(std::exchange(other.head_, 0)),
-        size_(std::exchange(other.size_, 0)) {}
-  /// Leaves `other` empty, with capacity 0.
-  Ring& operator=(Ring&& other) noexcept {
-    Ring taken(std::move(other));
-    swap(taken);
-    return *this;
-  }
-  Ring(const Ring&) = delete;
-  Ring& operator=(const Ring&) = delete;
-
-  /// Number of elements.
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
-  /// Largest number of elements.
   [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
-  /// Whether there are no elements.
   [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
-  /// Whether push_back() would fail.
   [[nodiscard]] bool full() const noexcept { return size_ == capacity_; }
 
   /// Appends `value`; returns false and changes nothing when full.
   bool push_back(T value) noexcept {
-    T* slot = push_slot();
-    if (slot == nullptr) return false;
-    *slot = std::move(value);
+    if (full()) return false;
+    slots_[(head_ + size_++) & mask_] = std::move(value);
     return true;
-  }
-
-  /// Appends an element for the caller to fill in place; nullptr when full. The element holds the
-  /// slot's previous content.
-  [[nodiscard]] T* push_slot() noexcept {
-    if (full()) return nullptr;
-    return &slots_[(head_ + size_++) & mask_];
   }
 
   /// Oldest element; the ring must not be empty.
   [[nodiscard]] T& front() noexcept { return slots_[head_]; }
-  /// Oldest element; the ring must not be empty.
   [[nodiscard]] const T& front() const noexcept { return slots_[head_]; }
-  /// Newest element; the ring must not be empty.
-  [[nodiscard]] T& back() noexcept { return (*this)[size_ - 1]; }
-  /// Newest element; the ring must not be empty.
-  [[nodiscard]] const T& back() const noexcept { return (*this)[size_ - 1]; }
-
   /// Element `i` counted from the front; i < size().
   [[nodiscard]] T& operator[](std::size_t i) noexcept { return slots_[(head_ + i) & mask_]; }
-  /// Element `i` counted from the front; i < size().
   [[nodiscard]] const T& operator[](std::size_t i) const noexcept {
     return slots_[(head_ + i) & mask_];
   }
@@ -289,20 +135,12 @@ class Ring {
     head_ = (head_ + 1) & mask_;
     --size_;
   }
-
-  /// Removes the newest element, for instance to undo push_slot(); the ring must not be empty.
-  void pop_back() noexcept { --size_; }
-
-  /// Removes all elements.
-  void clear() noexcept { head_ = size_ = 0; }
-
-  /// Exchanges contents and capacities.
-  void swap(Ring& other) noexcept {
-    std::swap(slots_, other.slots_);
-    std::swap(mask_, other.mask_);
-    std::swap(capacity_, other.capacity_);
-    std::swap(head_, other.head_);
-    std::swap(size_, other.size_);
+  /// Takes the oldest element; false if there is none.
+  bool pop(T& value) noexcept {
+    if (empty()) return false;
+    value = std::move(front());
+    pop_front();
+    return true;
   }
 
  private:
@@ -516,94 +354,6 @@ class TimingWheel {
   if (bytes > 1) __builtin_prefetch(line + bytes - 1);  // the first byte need not begin a line
   asm volatile("");  // GCC takes a function that only prefetches for one without effect
 }
-
-/// A latency histogram of fixed size (about 17 KiB): exact below 64 ns, then 64 buckets for each
-/// doubling up to 1000 s. A percentile is off by at most 0.8 % of its value; minimum, maximum and
-/// mean are exact. Values outside 0 .. 1000 s are clamped. record() takes a few nanoseconds and
-/// does not allocate. One thread at a time; merge() joins the histograms of several.
-class Histogram {
- public:
-  /// Larger values are recorded as this.
-  static constexpr Duration kLargest = std::chrono::seconds(1000);
-
-  /// Adds one value.
-  void record(Duration value) noexcept {
-    const auto ns =
-        static_cast<std::uint64_t>(std::clamp(value, Duration::zero(), kLargest).count());
-    ++buckets_[bucket_of(ns)];
-    ++count_;
-    sum_ += static_cast<double>(ns);
-    min_ = std::min(min_, ns);
-    max_ = std::max(max_, ns);
-  }
-
-  /// Number of values recorded.
-  [[nodiscard]] std::uint64_t count() const noexcept { return count_; }
-  /// Smallest value; zero when nothing was recorded, as are max(), mean() and percentile().
-  [[nodiscard]] Duration min() const noexcept { return count_ == 0 ? Duration{0} : as_time(min_); }
-  /// Largest value.
-  [[nodiscard]] Duration max() const noexcept { return as_time(max_); }
-  /// Arithmetic mean, rounded to nanoseconds.
-  [[nodiscard]] Duration mean() const noexcept {
-    return count_ == 0 ? Duration{0} : Duration{std::llround(sum_ / static_cast<double>(count_))};
-  }
-
-  /// The `p`-th percentile (p: 0 .. 100) by nearest rank.
-  [[nodiscard]] Duration percentile(double p) const noexcept {
-    if (count_ == 0) return Duration{0};
-    const double rank = std::ceil(static_cast<double>(count_) * (p > 0 ? p : 0) / 100.0);
-    if (rank <= 1) return min();
-    if (rank >= static_cast<double>(count_)) return max();
-    auto left = static_cast<std::uint64_t>(rank);
-    for (std::size_t i = 0; i < kBuckets; ++i) {
-      if (buckets_[i] >= left) return as_time(std::clamp(middle_of(i), min_, max_));
-      left -= buckets_[i];
-    }
-    return max();
-  }
-
-  /// Adds everything that `other` recorded.
-  void merge(const Histogram& other) noexcept {
-    for (std::size_t i = 0; i < kBuckets; ++i) buckets_[i] += other.buckets_[i];
-    count_ += other.count_;
-    sum_ += other.sum_;
-    min_ = std::min(min_, other.min_);
-    max_ = std::max(max_, other.max_);
-  }
-
-  /// Removes all values.
-  void clear() noexcept { *this = Histogram{}; }
-
- private:
-  // Values below 2^kPrecision have a bucket each; a value with highest bit h keeps its top
-  // kPrecision + 1 bits, so its bucket is 2^(h - kPrecision) wide.
-  static constexpr unsigned kPrecision = 6;
-  static constexpr std::uint64_t kExact = std::uint64_t{1} << kPrecision;
-
-  [[nodiscard]] static constexpr std::size_t bucket_of(std::uint64_t ns) noexcept {
-    if (ns < kExact) return static_cast<std::size_t>(ns);
-    const auto drop = static_cast<unsigned>(std::bit_width(ns)) - 1 - kPrecision;
-    return static_cast<std::size_t>(drop * kExact + (ns >> drop));
-  }
-  [[nodiscard]] static constexpr std::uint64_t middle_of(std::size_t bucket) noexcept {
-    if (bucket < kExact) return bucket;
-    const auto drop = bucket / kExact - 1;
-    return ((bucket - drop * kExact) << drop) + ((std::uint64_t{1} << drop) >> 1);
-  }
-  [[nodiscard]] static constexpr Duration as_time(std::uint64_t ns) noexcept {
-    return Duration{static_cast<Duration::rep>(ns)};
-  }
-
-  static constexpr unsigned kHighestBit = 39;  // of 1000 s in ns
-  static constexpr std::size_t kBuckets = (kHighestBit - kPrecision + 2) * kExact;
-  static_assert(std::bit_width(static_cast<std::uint64_t>(kLargest.count())) - 1 == kHighestBit);
-
-  std::array<std::uint64_t, kBuckets> buckets_{};
-  std::uint64_t count_ = 0;
-  double sum_ = 0;
-  std::uint64_t min_ = static_cast<std::uint64_t>(kLargest.count());
-  std::uint64_t max_ = 0;
-};
 
 /// Limits how often something is done: `rate` times per second on average, and `burst` times at
 /// once. One thread at a time.

@@ -93,7 +93,9 @@ class EndpointService {
 
   /// The oldest request of an unconnected host. At most EngineOptions::unconnected_requests are
   /// kept; further ones are dropped.
-  bool poll_unconnected_request(wire::UnconnectedRequest& request) noexcept;
+  bool poll_unconnected_request(wire::UnconnectedRequest& request) noexcept {
+    return unconnected_.pop(request);
+  }
 
   /// Sends an EV probe on a path of a peer, as the service's own that are to prove that it carries
   /// data. Returns its number.
@@ -114,12 +116,12 @@ class EndpointService {
   /// that are kept are dropped. Throws std::bad_alloc.
   void expect_responses(std::size_t most) { responses_ = Ring<ResponseInput>(most); }
   /// The oldest response that is no answer to a request of the service.
-  bool poll_response(ResponseInput& input) noexcept;
+  bool poll_response(ResponseInput& input) noexcept { return responses_.pop(input); }
 
   /// A resolution message: kept for the driver.
   void on_resolution(const wire::RxPacket& packet) noexcept;
   /// The oldest one. At most EngineOptions::resolution_inputs are kept; further ones are dropped.
-  bool poll_resolution(ResolutionInput& input) noexcept;
+  bool poll_resolution(ResolutionInput& input) noexcept { return resolutions_.pop(input); }
   /// True if there is one.
   [[nodiscard]] bool has_resolution() const noexcept { return !resolutions_.empty(); }
 

@@ -109,20 +109,16 @@ void EndpointService::on_request(Time now, const wire::RxPacket& packet,
 
 void EndpointService::keep_unconnected(const wire::RxPacket& packet,
                                        const wire::EndpointRequestPacket& p) noexcept {
-  wire::UnconnectedRequest* request = unconnected_.push_slot();
-  if (request == nullptr) {
-    ++ctx_.stats.drops.foreign;
-    return;
-  }
-  *request = {};
-  request->source = packet.source;
-  if (packet.origin != nullptr) request->from = packet.origin->source;
-  request->entropy = packet.entropy;
-  request->id = static_cast<std::uint16_t>(p.bth.psn().value());
-  request->timestamp = p.erth.tx_timestamp();
-  request->slot = p.erth.vendor_info();
-  request->plane = packet.plane;
-  request->op = p.erth.op();
+  wire::UnconnectedRequest request;
+  request.source = packet.source;
+  if (packet.origin != nullptr) request.from = packet.origin->source;
+  request.entropy = packet.entropy;
+  request.id = static_cast<std::uint16_t>(p.bth.psn().value());
+  request.timestamp = p.erth.tx_timestamp();
+  request.slot = p.erth.vendor_info();
+  request.plane = packet.plane;
+  request.op = p.erth.op();
+  if (!unconnected_.push_back(request)) ++ctx_.stats.drops.foreign;
 }
 
 /// Number and time stamp make the request known. They must both fit: responses to other processes
@@ -220,37 +216,10 @@ void EndpointService::on_traffic(Time now, Peer& peer, Plane plane) noexcept {
 }
 
 void EndpointService::on_resolution(const wire::RxPacket& packet) noexcept {
-  ResolutionInput* input =
-      packet.bytes.size() > wire::kLongResolution ? nullptr : resolutions_.push_slot();
-  if (input == nullptr) {
-    ++ctx_.stats.drops.foreign;
-    return;
-  }
-  input->plane = packet.plane;
-  input->source = packet.source;
-  input->size = packet.bytes.size();
-  std::copy(packet.bytes.begin(), packet.bytes.end(), input->bytes.begin());
-}
-
-bool EndpointService::poll_resolution(ResolutionInput& input) noexcept {
-  if (resolutions_.empty()) return false;
-  input = resolutions_.front();
-  resolutions_.pop_front();
-  return true;
-}
-
-bool EndpointService::poll_response(ResponseInput& input) noexcept {
-  if (responses_.empty()) return false;
-  input = responses_.front();
-  responses_.pop_front();
-  return true;
-}
-
-bool EndpointService::poll_unconnected_request(wire::UnconnectedRequest& request) noexcept {
-  if (unconnected_.empty()) return false;
-  request = unconnected_.front();
-  unconnected_.pop_front();
-  return true;
+  ResolutionInput input{packet.plane, packet.source, packet.bytes.size(), {}};
+  const bool fits = input.size <= input.bytes.size();
+  if (fits) std::copy(packet.bytes.begin(), packet.bytes.end(), input.bytes.begin());
+  if (!fits || !resolutions_.push_back(input)) ++ctx_.stats.drops.foreign;
 }
 
 // ------------------------------------------------------------------------------- port status

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mrc/core/containers.hpp"
+#include "histogram.hpp"
 
 #include <doctest/doctest.h>
 
