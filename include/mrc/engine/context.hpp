@@ -39,32 +39,26 @@ namespace mrc::inline v0_1::engine {
 /// checks arguments, and Teardown disconnects a queue pair before it is removed. One thread.
 class ObjectTables {
  public:
-  /// Both must outlive the tables. `secrets`: of the numbers of queue pairs.
+  /// `secrets`: of the numbers of queue pairs.
   ObjectTables(const EngineOptions& options, SecretRandom& secrets);
 
-  /// A new protection domain, or Errc::no_resources.
+  // Those that add something return Errc::no_resources when the table is full.
+
   Result<PdId> add_pd();
-  /// Frees a protection domain; needs has_pd().
   void remove_pd(PdId pd) noexcept { pds_[static_cast<std::uint32_t>(pd)] = 0; }
-  /// True if there is such a protection domain.
   [[nodiscard]] bool has_pd(PdId pd) const noexcept {
     const auto i = static_cast<std::uint32_t>(pd);
     return i < pds_.size() && pds_[i] != 0;
   }
 
-  /// A new queue pair, or Errc::no_resources. All bits of its number but the slot are random, and
-  /// its place in the table is reused as late as possible: late packets of its former owner are
-  /// dropped.
+  /// All bits of its number but the slot are random, and its place in the table is reused as late
+  /// as possible: late packets of its former owner are dropped.
   Result<Qpn> add_qp(const QpInit& init, SendPool& writes, reliability::PacketPool& records);
-  /// Destroys a queue pair, which must exist.
   void remove_qp(Qpn qpn) noexcept;
 
-  /// The number of the next queue pair, of whatever kind, or Errc::no_resources; take_number()
-  /// follows once there is one.
+  /// The number of the next queue pair, of whatever kind; take_number() follows once there is one.
   Result<Qpn> next_number();
-  /// The number that next_number() has returned is in use from now on.
   void take_number() noexcept { free_qps_.pop_front(); }
-  /// It no longer is.
   void return_number(Qpn qpn) noexcept { (void)free_qps_.push_back(place_of(qpn)); }
   /// The place of a number in tables of queue pairs: less than EngineOptions::max_qps for one that
   /// is in use.
@@ -73,30 +67,19 @@ class ObjectTables {
   }
 
   /// The queue pair in the place of that number; it may have another number. Null if it is empty.
-  [[nodiscard]] QueuePairState* candidate(Qpn qpn) noexcept {
+  [[nodiscard]] QueuePairState* candidate(Qpn qpn) const noexcept {
     const std::uint32_t index = place_of(qpn);
     return index < qps_.size() ? qps_[index].get() : nullptr;
   }
-  /// Null when there is no such queue pair.
-  [[nodiscard]] QueuePairState* qp(Qpn qpn) noexcept {
+  /// Null when there is no such object, as below.
+  [[nodiscard]] QueuePairState* qp(Qpn qpn) const noexcept {
     QueuePairState* qp = candidate(qpn);
     return qp != nullptr && qp->qpn == qpn ? qp : nullptr;
   }
-  /// The same, read-only.
-  [[nodiscard]] const QueuePairState* qp(Qpn qpn) const noexcept {
-    return const_cast<ObjectTables*>(this)->qp(qpn);
-  }
-  /// Calls fn(QueuePairState&) for each.
-  template <class F>
-  void for_each_qp(F&& fn) {
-    for (auto& qp : qps_)
-      if (qp) fn(*qp);
-  }
-  /// The same, read-only.
   template <class F>
   void for_each_qp(F&& fn) const {
     for (const auto& qp : qps_)
-      if (qp) fn(static_cast<const QueuePairState&>(*qp));
+      if (qp) fn(*qp);
   }
   /// Places for queue pairs, of which the most may be empty.
   [[nodiscard]] std::size_t qp_places() const noexcept { return qps_.size(); }
@@ -104,40 +87,29 @@ class ObjectTables {
   [[nodiscard]] const QueuePairState* qp_at(std::size_t place) const noexcept {
     return qps_[place].get();
   }
-  /// Number of queue pairs.
   [[nodiscard]] std::uint32_t qp_count() const noexcept { return qp_count_; }
 
-  /// A new shared receive queue, or Errc::no_resources.
   Result<SrqId> add_srq(PdId pd, std::uint32_t depth, std::uint32_t sges);
-  /// Destroys a shared receive queue, which must exist.
   void remove_srq(SrqId srq) noexcept { srqs_[static_cast<std::uint32_t>(srq)].reset(); }
-  /// Null when there is no such queue.
-  [[nodiscard]] SharedReceiveQueue* srq(SrqId id) noexcept {
+  [[nodiscard]] SharedReceiveQueue* srq(SrqId id) const noexcept {
     const auto i = static_cast<std::uint32_t>(id);
     return i < srqs_.size() ? srqs_[i].get() : nullptr;
   }
-  /// Calls fn(SharedReceiveQueue&) for each.
   template <class F>
-  void for_each_srq(F&& fn) {
-    for (auto& srq : srqs_)
+  void for_each_srq(F&& fn) const {
+    for (const auto& srq : srqs_)
       if (srq) fn(*srq);
   }
 
-  /// A new peer, or Errc::no_resources. Takes one number of `random` if there is room.
+  /// Takes one number of `random` if there is room.
   Result<PeerId> add_peer(const PeerSpec& spec, Random& random);
-  /// Destroys a peer of this table.
   void remove_peer(Peer& peer) noexcept;
-  /// Null when there is no such peer.
-  [[nodiscard]] Peer* peer(PeerId id) noexcept {
+  [[nodiscard]] Peer* peer(PeerId id) const noexcept {
     return value(id) < peers_.size() ? peers_[value(id)].get() : nullptr;
-  }
-  /// The same, read-only.
-  [[nodiscard]] const Peer* peer(PeerId id) const noexcept {
-    return const_cast<ObjectTables*>(this)->peer(id);
   }
   /// Calls fn(Peer&) for each peer with process number `slot` at address `tag` (RxPacket::source).
   template <class F>
-  void for_each_peer_at(std::uint64_t tag, std::uint8_t slot, F&& fn) {
+  void for_each_peer_at(std::uint64_t tag, std::uint8_t slot, F&& fn) const {
     const auto [first, last] = peers_by_source_.equal_range(tag);
     for (auto it = first; it != last; ++it)
       if (Peer& found = *peer(it->second.id); found.slot == slot) fn(found);
@@ -146,13 +118,12 @@ class ObjectTables {
   /// null: other implementations have no slots, and put into an endpoint request what they like
   /// where OpenMRC has its slot. Of several the newest: the process may have been started again.
   [[nodiscard]] Peer* plain_peer_at(std::uint64_t tag, std::uint8_t slot) noexcept;
-  /// Calls fn(Peer&) for each, in the order of their numbers.
+  /// In the order of their numbers.
   template <class F>
-  void for_each_peer(F&& fn) {
-    for (auto& peer : peers_)
+  void for_each_peer(F&& fn) const {
+    for (const auto& peer : peers_)
       if (peer) fn(*peer);
   }
-  /// Number of peers.
   [[nodiscard]] std::uint32_t peer_count() const noexcept { return peer_count_; }
 
  private:
@@ -190,10 +161,8 @@ class Lookahead {
   /// So many queue pairs stay in the cache by themselves.
   static constexpr std::uint32_t kFew = 32;
 
-  /// `objects` must outlive this object.
   explicit Lookahead(ObjectTables& objects) noexcept : objects_(objects) {}
 
-  /// Are there so many queue pairs that it pays?
   [[nodiscard]] bool pays() const noexcept { return objects_.qp_count() > kFew; }
 
   /// These packets, at most kBatch, will be received: asks for the state of their queue pairs.
@@ -261,18 +230,13 @@ class Lookahead {
 /// A blocked peer (congestion window, no plane) leaves the queue, its queue pairs stay in
 /// Peer::ready; wake() puts the peer back. A queue pair that finds the pool of packet records empty
 /// goes to Peer::starved until wake_starved().
-///
-/// Inputs: update() and wake() from every part that makes sending possible. Output: Scheduler takes
-/// peers out. Calls no other part.
 class ReadyQueue {
  public:
-  /// `objects` must outlive this object.
   explicit ReadyQueue(ObjectTables& objects) : objects_(objects) {}
 
   /// Adds a queue pair if it has a packet that its own windows admit (mrc-1.0 §2.4, §2.8), and
   /// wakes its peer. Harmless in any state.
   void update(QueuePairState& qp) noexcept;
-  /// Removes a queue pair.
   static void remove(QueuePairState& qp) noexcept {
     qp.ready_hook.unlink();
     qp.starved = false;
@@ -299,7 +263,6 @@ class ReadyQueue {
   /// window then detect a dead peer at the same time, and not one after the other.
   void exempt_waiting(Time now, Peer& peer, Duration timeout) noexcept;
 
-  /// True if no peer is to be served.
   [[nodiscard]] bool empty() const noexcept { return peers_.empty(); }
   /// Number of peers to be served; counts them.
   [[nodiscard]] std::size_t size() const noexcept { return peers_.size(); }
@@ -309,9 +272,8 @@ class ReadyQueue {
     peers_.pop_front();
     return peer;
   }
-  /// Returns a peer that was taken out, first in line.
+  /// Return a peer that was taken out.
   void push_front(Peer& peer) noexcept { peers_.push_front(peer); }
-  /// Returns a peer that was taken out, last in line.
   void push_back(Peer& peer) noexcept { peers_.push_back(peer); }
 
  private:
@@ -343,8 +305,6 @@ struct Stall {
 ///   of a pause (§2.9). LossRecovery::on_timer() acts on them; and a Transport ACK that has waited
 ///   long enough: Responder::on_timer();
 /// * a peer: EV probes, reverse path probes, port status (§5). EndpointService::on_timer().
-///
-/// Input: their state. It changes nothing but the timers. One thread.
 class Timers {
  public:
   /// `start`: no later than the first `now`.
@@ -356,14 +316,12 @@ class Timers {
   void note_gap(Time before, Time now) noexcept {
     if (next_deadline() < now - Stall::kLeast) stall_ = {now, now - before};
   }
-  /// The last stall.
   [[nodiscard]] const Stall& stall() const noexcept { return stall_; }
   /// Calls fn(EngineTimer&) for each timer that is due.
   template <class F>
   void expire(Time now, F&& fn) noexcept {
     wheel_.expire(now, [&](TimerNode& node) { fn(static_cast<EngineTimer&>(node)); });
   }
-  /// Stops a timer; no effect if it is not set.
   void cancel(EngineTimer& timer) noexcept { wheel_.cancel(timer); }
 
   /// Sets the timer of a queue pair to its earliest deadline, or cancels it if there is none.
@@ -426,23 +384,7 @@ class Timers {
 /// Engine owns the context and all parts. One thread.
 struct Context {
   /// Allocates all tables and pools. Engine checks the ranges of the options.
-  explicit Context(const EngineOptions& o)
-      : options(o),
-        random(o.seed),
-        secrets(o.secret),
-        timers(o.start),
-        records(o.max_outstanding),
-        memory(o.max_mrs),
-        copies(o.held_copies),
-        deferred(o.deferred_stores),
-        control(o.control_queue),
-        completions(o.max_cqs, o.max_qps, o.max_srqs),
-        objects(options, secrets),
-        ready(objects),
-        lookahead(objects),
-        parts(o.part_places, o.largest_payload),
-        local_up(o.planes),
-        latest(o.start) {}
+  explicit Context(const EngineOptions& o) : options(o) {}
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
@@ -510,8 +452,6 @@ struct Context {
   /// completes them. In ERR all requests count as done: the others are flushed. Likewise responses,
   /// which nobody is told of.
   void retire(QueuePairState& qp) noexcept;
-  /// The part of retire() for responses.
-  void retire_responses(QueuePairState& qp) noexcept;
   /// A posted request no longer uses its local memory.
   void release_memory(SendWqe& wqe) noexcept;
   /// The queue that a copy's request is in.
@@ -521,7 +461,7 @@ struct Context {
 
   /// Posts a receive request to a queue in `pd`. Nothing is posted if it fails.
   Errc post_receive(ReceiveQueue& receives, PdId pd, const ReceiveRequest& request) noexcept;
-  /// Removes the oldest receive request, which no longer uses its memory.
+  /// The oldest receive request no longer uses its memory.
   void release_receive(ReceiveQueue& receives) noexcept {
     for (const ReceiveSge& sge : receives.front_sges())
       if (MemoryEntry* e = memory.find(sge.lkey)) --e->uses;
@@ -567,28 +507,28 @@ struct Context {
                                                                 : ~options.holding_planes;
   }
 
-  const EngineOptions options;             ///< fixed at creation
-  EngineStats stats;                       ///< counters of the whole engine
-  Random random;                           ///< of path choice; seeded with EngineOptions::seed
-  SecretRandom secrets;                    ///< of what nobody may predict; EngineOptions::secret
-  Timers timers;                           ///< of queue pairs and peers
-  reliability::PacketPool records;         ///< of packets in flight
-  SendPool writes;                         ///< entries of send queues
-  MemoryTable memory;                      ///< registered memory regions
-  CopyTable copies;                        ///< payload that ports still read
-  DeferredStores deferred;                 ///< ends of messages that arrived out of order
-  ReceivePressure pressure;                ///< what senders are asked for while resources run short
-  ControlQueue control;                    ///< control packets waiting to be sent
-  Completions completions;                 ///< completion queues and events
-  ObjectTables objects;                    ///< protection domains, queue pairs, peers
-  ReadyQueue ready;                        ///< queue pairs with packets to send
-  Lookahead lookahead;                     ///< fetches the state of queue pairs before it is needed
-  cc::HostLink link;                       ///< destinations to which packets are in flight
-  PartAssembly parts;                      ///< data packets that arrive in parts
-  PlaneMask local_up;                      ///< own ports that are up
+  const EngineOptions options;
+  EngineStats stats;
+  Random random{options.seed};           ///< of path choice
+  SecretRandom secrets{options.secret};  ///< of what nobody may predict
+  Timers timers{options.start};
+  reliability::PacketPool records{options.max_outstanding};
+  SendPool writes;  ///< entries of send queues
+  MemoryTable memory{options.max_mrs};
+  CopyTable copies{options.held_copies};  ///< payload that ports still read
+  DeferredStores deferred{options.deferred_stores};
+  ReceivePressure pressure;
+  ControlQueue control{options.control_queue};
+  Completions completions{options.max_cqs, options.max_qps, options.max_srqs};
+  ObjectTables objects{options, secrets};
+  ReadyQueue ready{objects};
+  Lookahead lookahead{objects};
+  cc::HostLink link;  ///< destinations to which packets are in flight
+  PartAssembly parts{options.part_places, options.largest_payload};
+  PlaneMask local_up = options.planes;     ///< own ports that are up
   PlaneMask local_narrow = 0;              ///< own ports that can't send packets of full size
   std::uint64_t path_events = 0;           ///< that path sets have made and nobody has taken yet
-  Time latest;                             ///< see forward()
+  Time latest = options.start;             ///< see forward()
   std::unique_ptr<EngineService> service;  ///< null: there are no datagrams
 
   /// The service has packets to send.
@@ -597,9 +537,8 @@ struct Context {
   }
 };
 
-/// What keeps a queue pair from making progress, as far as its own side can tell.
-
-/// What a queue pair waits for, the most lasting cause first where there are several.
+/// What keeps a queue pair from making progress, as far as its own side can tell; the most lasting
+/// cause first where there are several.
 enum class WaitsFor : std::uint8_t {
   nothing,         ///< no request is unfinished, or it is not in RTS
   peer_device,     ///< the peer's device is being looked for
@@ -615,30 +554,13 @@ enum class WaitsFor : std::uint8_t {
 
 /// In one word, as mrc_ctl shows it.
 [[nodiscard]] constexpr const char* to_string(WaitsFor w) noexcept {
-  switch (w) {
-    case WaitsFor::nothing:
-      return "nothing";
-    case WaitsFor::peer_device:
-      return "peer-device";
-    case WaitsFor::path:
-      return "path";
-    case WaitsFor::receive:
-      return "receive";
-    case WaitsFor::peer_resources:
-      return "peer-resources";
-    case WaitsFor::answer:
-      return "answer";
-    case WaitsFor::window:
-      return "window";
-    case WaitsFor::receive_buffer:
-      return "receive-buffer";
-    case WaitsFor::port:
-      return "port";
-  }
-  return "unknown";
+  constexpr std::array kNames{"nothing", "peer-device",    "path",
+                              "receive", "peer-resources", "answer",
+                              "window",  "receive-buffer", "port"};
+  return kNames[static_cast<std::size_t>(w)];
 }
 
-/// Whether something of the queue pair is unanswered. Under the lock of the engine, as the others.
+/// Whether something of the queue pair is unanswered.
 [[nodiscard]] inline bool has_in_flight(const QueuePairState& qp) noexcept {
   return !qp.tx.window.empty() || Timers::awaits_answer(qp);
 }
@@ -653,7 +575,7 @@ enum class WaitsFor : std::uint8_t {
   return has_in_flight(qp) ? std::max(Duration(0), now - peer.answered) : Duration(0);
 }
 
-/// What keeps it from making progress.
+/// Under the lock of the engine, as the others.
 [[nodiscard]] inline WaitsFor waits_for(const QueuePairState& qp, Time now) noexcept {
   const RequesterState& tx = qp.tx;
   const bool in_flight = has_in_flight(qp);
@@ -678,13 +600,8 @@ enum class WaitsFor : std::uint8_t {
 
 /// Ends connections: the transition of a queue pair to ERR, and its removal from everything that it
 /// shares with others (mrc-1.0 §2.11).
-///
-/// Inputs: fail() from requester, responder and loss recovery when a fatal error occurs, and from
-/// Engine for the application. Outputs: completions with errors, a qp_error event; the queue pair
-/// is out of timers, ready queue and congestion account. Calls no other part.
 class Teardown {
  public:
-  /// `context` must outlive this object.
   explicit Teardown(Context& context) : ctx_(context) {}
 
   /// Moves a queue pair to ERR. The send request at `position`, if any, completes with `status`;

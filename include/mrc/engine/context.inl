@@ -136,18 +136,16 @@ void Context::finish(QueuePairState& qp) noexcept {
   }
 }
 
-void Context::retire_responses(QueuePairState& qp) noexcept {
-  SendQueue& q = qp.rc_state->responses;
-  const std::uint32_t end = qp.state == QpState::err ? q.posted() : q.done();
-  while (q.retired() != end && q.at(q.retired()).copies == 0) {
-    release_memory(q.at(q.retired()));
-    if (q.retired() == q.done()) q.finish();
-    q.retire();
-  }
-}
-
 void Context::retire(QueuePairState& qp) noexcept {
-  if (qp.rc) retire_responses(qp);
+  if (qp.rc) {
+    SendQueue& r = qp.rc_state->responses;
+    const std::uint32_t end = qp.state == QpState::err ? r.posted() : r.done();
+    while (r.retired() != end && r.at(r.retired()).copies == 0) {
+      release_memory(r.at(r.retired()));
+      if (r.retired() == r.done()) r.finish();
+      r.retire();
+    }
+  }
   SendQueue& q = qp.tx.queue;
   const bool failed = qp.state == QpState::err;
   const std::uint32_t end = failed ? q.posted() : q.done();
