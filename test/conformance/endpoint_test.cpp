@@ -123,7 +123,7 @@ TEST_CASE("endpoint: requests of strangers are handed out, for a driver that kno
   CHECK(s.engine.stats().ev_probes_received == 0);  // they are the driver's
   wire::UnconnectedRequest probe;
   for (const std::uint16_t id : {7, 8}) {
-    REQUIRE(s.engine.poll_unconnected_request(probe));
+    REQUIRE(s.engine.endpoint().poll_unconnected_request(probe));
     CHECK(probe.id == id);
     CHECK(probe.op == (id == 7 ? EndpointOp::port_status : EndpointOp::ev_probe));
     CHECK(probe.slot == 1);
@@ -133,7 +133,7 @@ TEST_CASE("endpoint: requests of strangers are handed out, for a driver that kno
     CHECK(probe.timestamp == 0x4711);
     CHECK(probe.plane == 1);
   }
-  CHECK(!s.engine.poll_unconnected_request(probe));
+  CHECK(!s.engine.endpoint().poll_unconnected_request(probe));
   CHECK(s.transmit().empty());
 }
 

@@ -96,7 +96,7 @@ struct Visited : Single {
     note(peer_state().remote_up != ~PlaneMask{0}, "planes out");
     note(engine.stats().port_updates_received != 0 && peer_state().remote_up == ~PlaneMask{0},
          "hint");
-    note(engine.poll_unconnected_request(request), "driver");
+    note(engine.endpoint().poll_unconnected_request(request), "driver");
     note(qp().state != QpState::rts, "ends");
     note(d.foreign != 0, "foreign");
     note(d.bad_tag + d.bad_icrc != 0, "tag");

@@ -89,8 +89,8 @@ void PathProbes::work(Lane& lane) noexcept {
   for (std::size_t i = 0; i < paths.size(); ++i) {
     PathProbe& probe = paths[i];
     if (probe.sent == 0 || probe.rtt) continue;
-    probe.rtt = engine.probe_rtt(peer, probe.number);
-    if (!probe.rtt) probe.rtt = engine.probe_rtt(peer, firsts[i]);
+    probe.rtt = engine.endpoint().probe_rtt(peer, probe.number);
+    if (!probe.rtt) probe.rtt = engine.endpoint().probe_rtt(peer, firsts[i]);
   }
   engine::Peer* to = engine.find_peer(peer);
   for (const std::size_t end = due(monotonic_now()); next < end;) {
@@ -102,7 +102,7 @@ void PathProbes::work(Lane& lane) noexcept {
         to->paths[index].ev != probe.path.ev || to->paths.health(index) == path::Health::denied ||
         !lane.planes().up(probe.path.plane))
       continue;
-    probe.number = engine.probe_path(*to, index);
+    probe.number = engine.endpoint().probe_path(*to, index);
     if (++probe.sent == 1) firsts[at] = probe.number;
   }
 }

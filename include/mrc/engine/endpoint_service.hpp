@@ -35,70 +35,36 @@ struct ResponseInput {
 };
 
 /// What is exchanged per peer and not per queue pair (mrc-1.0 §5): EV probes, which test paths, and
-/// port status, which tells peers the ports that are up.
+/// port status, which tells peers the ports that are up. A plane that is said to be up again, here
+/// or there, is probed before it is used.
 ///
 /// Between OpenMRC peers such packets are addressed to one of the queue pairs that connect the two
 /// devices, and carry its tag: nobody else can send them. Other peers address them to QPN 2, as
 /// mrc-1.0 says, which anybody can do who can use their address. Then a port status is a hint: the
 /// planes that it withdraws are probed, and withheld if they stay silent.
 ///
-/// A plane that is said to be up again, here or there, is probed before it is used.
-///
 /// Between OpenMRC peers probes that are to prove that a path or a plane carries data are as long
 /// as the longest data packet. Where full-size packets vanish, small probes beside them tell a
-/// plane that is too narrow from one that is dead (path::SizeTrials).
-///
-/// Where a port hands bursts over in one piece, probes in one piece beside single ones tell whether
-/// such pieces arrive (path::PieceTrials).
+/// plane that is too narrow from one that is dead (path::SizeTrials). Where a port hands bursts
+/// over in one piece, probes in one piece beside single ones tell whether such pieces arrive
+/// (path::PieceTrials).
 ///
 /// Peers that no data is exchanged with share a rate of probes (EngineOptions::idle_probes): with
 /// thousands of them, bad paths would otherwise cost more than data.
-///
-/// State: the port and path fields of Peer, Context::local_up, open requests. Inputs: endpoint
-/// packets, set_plane_up(), on_timer(). Outputs: path health and usable planes; requests and
-/// responses in the control queue, whose headers it writes when ControlSender sends them; requests
-/// of unconnected hosts for the driver. Calls LossRecovery when a peer becomes unreachable.
 class EndpointService {
  public:
-  /// The arguments must outlive this object.
   EndpointService(Context& context, LossRecovery& loss);
 
-  /// An endpoint request. Applies a port status and queues the response. `via`: the queue pair of
-  /// ours whose tag it carries, or null. Without a tag it is dropped as DropStats::foreign unless
-  /// it comes from a peer without tags, or there is room for it in poll_unconnected_request().
-  void on_request(Time now, const wire::RxPacket& packet, QueuePairState* via) noexcept;
-  /// An endpoint response. It confirms the path of an EV probe, or ends the repetition of a port
-  /// status. Without a matching open request it is kept for poll_response() if it carries no tag
-  /// and there is room, else dropped (DropStats::stale).
-  void on_response(Time now, const wire::RxPacket& packet, QueuePairState* via) noexcept;
-  /// A packet of a peer has arrived in a plane that is not among Peer::trusted.
-  void on_traffic(Time now, Peer& peer, Plane plane) noexcept;
-  /// A peer's timer has expired: probes and port status that are due.
-  void on_timer(Time now, Peer& peer) noexcept;
+  // --- Of the driver, by Engine::endpoint()
 
-  /// An own port went down or came up. It is announced to all peers with queue pairs.
-  void set_plane_up(Time now, Plane plane, bool up) noexcept;
-  /// An own port can no longer send packets of full size, or can again. Peers are told to use other
-  /// planes if there are some.
-  void set_plane_narrow(Time now, Plane plane, bool narrow) noexcept;
-  /// A queue pair was connected to `peer`. Port changes are announced to, and paths probed of, only
-  /// peers with queue pairs: with the first one both begin.
-  void on_connected(Time now, Peer& peer) noexcept;
-  /// Tells the path set of a peer which planes are usable.
-  void update_planes(Peer& peer) noexcept;
-  /// An administrator has changed paths of a peer.
-  void on_paths_changed(Time now, Peer& peer) noexcept { on_planes_changed(now, peer); }
-  /// A peer is removed; its number will be used again.
-  void forget(PeerId peer) noexcept;
-
-  /// The oldest request of an unconnected host. At most EngineOptions::unconnected_requests are
-  /// kept; further ones are dropped.
+  /// The oldest endpoint request of a host that is no peer, for the driver to answer. At most
+  /// EngineOptions::unconnected_requests are kept; further ones are dropped.
   bool poll_unconnected_request(wire::UnconnectedRequest& request) noexcept {
     return unconnected_.pop(request);
   }
 
-  /// Sends an EV probe on a path of a peer, as the service's own that are to prove that it carries
-  /// data. Returns its number.
+  /// Sends an EV probe on a path of a peer, whatever the path's health, as those that are to prove
+  /// that it carries data. Returns its number.
   std::uint16_t probe_path(Peer& peer, path::PathIndex path) noexcept {
     return queue_probe(peer, path, peer.probes_full_size(peer.paths[path].plane));
   }
@@ -110,20 +76,48 @@ class EndpointService {
     return r.rtt;
   }
 
-  /// A number for a request that the driver sends; no request of the service has it for long.
+  /// A number for an endpoint request that the driver sends to any host, to QPN 2: of 16 bits, and
+  /// used again when all have been.
   [[nodiscard]] std::uint16_t take_request_id() noexcept { return next_request_++; }
-  /// From now on so many responses to requests of the driver are kept, most; 0: none, and those
-  /// that are kept are dropped. Throws std::bad_alloc.
+  /// From now on up to `most` responses to such requests are kept; 0: none. Throws std::bad_alloc.
   void expect_responses(std::size_t most) { responses_ = Ring<ResponseInput>(most); }
-  /// The oldest response that is no answer to a request of the service.
+  /// The oldest response without a tag that answers no request of this service; the driver checks
+  /// number, time stamp and source.
   bool poll_response(ResponseInput& input) noexcept { return responses_.pop(input); }
 
-  /// A resolution message: kept for the driver.
-  void on_resolution(const wire::RxPacket& packet) noexcept;
-  /// The oldest one. At most EngineOptions::resolution_inputs are kept; further ones are dropped.
+  /// The oldest resolution message (resolve/resolution.hpp). At most
+  /// EngineOptions::resolution_inputs are kept; further ones are dropped.
   bool poll_resolution(ResolutionInput& input) noexcept { return resolutions_.pop(input); }
-  /// True if there is one.
   [[nodiscard]] bool has_resolution() const noexcept { return !resolutions_.empty(); }
+
+  // --- Of the engine
+
+  /// An endpoint request. Applies a port status and queues the response. `via`: the queue pair of
+  /// ours whose tag it carries, or null. Without a tag it is dropped as DropStats::foreign unless
+  /// it comes from a peer without tags, or there is room for it in poll_unconnected_request().
+  void on_request(Time now, const wire::RxPacket& packet, QueuePairState* via) noexcept;
+  /// An endpoint response. It confirms the path of an EV probe, or ends the repetition of a port
+  /// status. Without a matching open request it is kept for poll_response() if it carries no tag
+  /// and there is room, else dropped (DropStats::stale).
+  void on_response(Time now, const wire::RxPacket& packet, QueuePairState* via) noexcept;
+  void on_resolution(const wire::RxPacket& packet) noexcept;
+  /// A packet of a peer has arrived in a plane that is not among Peer::trusted.
+  void on_traffic(Time now, Peer& peer, Plane plane) noexcept;
+  /// A peer's timer has expired: probes and port status that are due.
+  void on_timer(Time now, Peer& peer) noexcept;
+
+  /// As those of Engine. All peers with queue pairs are told.
+  void set_plane_up(Time now, Plane plane, bool up) noexcept;
+  void set_plane_narrow(Time now, Plane plane, bool narrow) noexcept;
+  /// A queue pair was connected to `peer`. Port changes are announced to, and paths probed of, only
+  /// peers with queue pairs: with the first one both begin.
+  void on_connected(Time now, Peer& peer) noexcept;
+  /// Tells the path set of a peer which planes are usable.
+  void update_planes(Peer& peer) noexcept;
+  /// The usable planes towards a peer, or its paths, may have changed.
+  void on_planes_changed(Time now, Peer& peer) noexcept;
+  /// A peer is removed; its number will be used again.
+  void forget(PeerId peer) noexcept;
 
   /// Writes the header for a control item of kind ev_probe, port_status or endpoint_answer.
   /// `via`: the queue pair that ControlItem::qpn names, or null.
@@ -149,13 +143,11 @@ class EndpointService {
   void keep_unconnected(const wire::RxPacket& packet,
                         const wire::EndpointRequestPacket& p) noexcept;
   void on_port_status(Time now, Peer& peer, PlaneMask up, bool vouched) noexcept;
-  void on_planes_changed(Time now, Peer& peer) noexcept;
   void restore(Time now, Peer& peer, PlaneMask planes) noexcept;
   void queue_trial(Time now, Peer& peer) noexcept;
   void queue_size_trial(Time now, Peer& peer) noexcept;
   void queue_narrow_path_trial(Time now, Peer& peer, path::PathIndex path) noexcept;
   void queue_piece_trial(Time now, Peer& peer) noexcept;
-  void note_singly(const Peer& peer, PlaneMask before) noexcept;
   void on_probe_answered(Time now, Peer& peer, const Request& r) noexcept;
   void update_narrow(Time now, Peer& peer) noexcept;
   void announce(Time now, Peer& peer) noexcept;

@@ -162,8 +162,8 @@ void EndpointService::on_probe_answered(Time now, Peer& peer, const Request& r) 
   const Plane plane = peer.paths[r.path].plane;
   const PlaneMask singly = peer.pieces.singly();
   peer.pieces.on_answer(plane, r.piece, r.sent, now);
-  note_singly(peer, singly);
-  if (r.piece != path::Piece::single) return;  // it says nothing of single packets
+  if (peer.pieces.singly() != singly) ++ctx_.path_events;  // the driver learns of it with these
+  if (r.piece != path::Piece::single) return;              // it says nothing of single packets
   const bool proves = r.full_size || !peer.probes_full_size(plane);
   if (!r.full_size) {
     peer.congestion.on_rtt(now - r.sent);
@@ -290,7 +290,6 @@ void EndpointService::update_planes(Peer& peer) noexcept {
   peer.trusted = peer.remote_up & ~peer.trials.withheld();
 }
 
-/// The usable planes towards a peer may have changed.
 void EndpointService::on_planes_changed(Time now, Peer& peer) noexcept {
   update_planes(peer);
   if (peer.paths.usable_planes() == 0) loss_.on_unreachable(now, peer);
@@ -431,12 +430,7 @@ void EndpointService::queue_piece_trial(Time now, Peer& peer) noexcept {
     if (probes->shorter_end) queue_probe(peer, path, true, Piece::shorter_end);
     queue_probe(peer, path, probes->full);
   }
-  note_singly(peer, singly);
-}
-
-/// The driver learns with the path events in which planes packets have to leave one by one.
-void EndpointService::note_singly(const Peer& peer, PlaneMask before) noexcept {
-  if (peer.pieces.singly() != before) ++ctx_.path_events;
+  if (peer.pieces.singly() != singly) ++ctx_.path_events;  // the driver learns of it with these
 }
 
 /// Probes a plane that has to prove itself, by any of its paths.

@@ -41,25 +41,13 @@ struct DestinationSpec;
 /// control. Sans-IO: no clock, no socket, no thread; the same object runs under real ports, under
 /// a simulator and under a fuzzer, and a run with a given seed is repeatable bit for bit.
 ///
-/// Methods are of four kinds, a section each:
-/// * application calls: objects, states, posting, completions, settings;
-/// * inputs, which report what happened outside: receive(), on_time(), set_receive_fill(),
-///   set_plane_up(), set_plane_narrow(), review_losses(), on_released(), on_settled(),
-///   on_untransmitted();
-/// * outputs: poll_transmit() fills a burst, next_deadline() says when to call on_time(); events,
-///   and what only the driver can answer;
-/// * getters, which change nothing.
+/// A facade: the parts of context.hpp do the work. Inputs report what happened outside; what they
+/// and application calls leave to be sent waits for poll_transmit() (has_output()). Before it
+/// sleeps, a driver calls that until the burst stays empty, then reads next_deadline(). A `now`
+/// earlier than the latest one seen is replaced by it.
 ///
-/// What inputs and application calls leave to be sent waits for poll_transmit() (has_output()).
-/// Before it sleeps, a driver calls that until the burst stays empty, then reads next_deadline().
-/// Time is monotonic: a `now` earlier than the latest one seen is replaced by it.
-///
-/// The class is a facade. The work is done by parts that share a Context (context.hpp) and can be
-/// read one by one: Requester, Responder, LossRecovery, EndpointService, DataSender, ControlSender,
-/// Scheduler, Teardown.
-///
-/// Thread contract: one thread at a time. Memory: all of it is allocated by the constructor and by
-/// the calls that create objects; inputs, posting and outputs neither allocate nor throw.
+/// Thread contract: one thread at a time. Memory: the constructor and the calls that create objects
+/// allocate; inputs, posting and outputs neither allocate nor throw.
 class Engine {
  public:
   /// Throws mrc::Error when an option is out of range.
@@ -71,7 +59,7 @@ class Engine {
   // --- Application calls: objects -----------------------------------------------------------
 
   /// Allocates a protection domain. Errc::no_resources at EngineOptions::max_pds.
-  Result<PdId> alloc_pd();
+  Result<PdId> alloc_pd() { return ctx_.objects.add_pd(); }
   /// Errc::in_use while a memory region or a queue pair uses it.
   Errc dealloc_pd(PdId pd) noexcept;
 
@@ -92,9 +80,9 @@ class Engine {
   }
 
   /// `depth` 1 .. 4,194,304 completions.
-  Result<CqId> create_cq(std::uint32_t depth);
+  Result<CqId> create_cq(std::uint32_t depth) { return ctx_.completions.create(depth); }
   /// Errc::in_use while a queue pair uses it.
-  Errc destroy_cq(CqId cq) noexcept;
+  Errc destroy_cq(CqId cq) noexcept { return ctx_.completions.destroy(cq); }
 
   /// Creates a queue pair in RESET. Errc::invalid_argument if a value is out of its documented
   /// range.
@@ -103,8 +91,7 @@ class Engine {
   /// are completions.
   Errc destroy_qp(Qpn qpn) noexcept;
 
-  /// Creates a shared receive queue for queue pairs of this engine: `depth` 1 .. 32,768 requests
-  /// with up to `sges` SGEs each, 1 .. 64.
+  /// A shared receive queue: `depth` 1 .. 32,768 requests with up to `sges` SGEs each, 1 .. 64.
   Result<SrqId> create_srq(PdId pd, std::uint32_t depth, std::uint32_t sges);
   /// Errc::in_use while a queue pair uses it.
   Errc destroy_srq(SrqId srq) noexcept;
@@ -113,15 +100,11 @@ class Engine {
   /// As soon as fewer than `limit` receives are left, Event::Kind::srq_limit is raised, once; 0:
   /// never. Errc::invalid_argument if it is larger than the depth.
   Errc set_srq_limit(SrqId srq, std::uint32_t limit) noexcept;
-  /// A shared receive queue; null if there is none with this number.
-  [[nodiscard]] const SharedReceiveQueue* find_srq(SrqId srq) const noexcept;
 
   /// Adds a remote device. Throws mrc::Error if it has no paths.
   Result<PeerId> add_peer(const PeerSpec& spec);
   /// Errc::in_use while queue pairs are connected to it.
   Errc remove_peer(PeerId peer) noexcept;
-  /// A peer, to be changed; null if there is none with this number.
-  [[nodiscard]] Peer* find_peer(PeerId peer) noexcept;
   /// Administration of the paths to a peer: calls fn(path::PathSet&), which may set states of paths
   /// and replace some.
   template <class F>
@@ -129,7 +112,7 @@ class Engine {
     Peer* peer = ctx_.objects.peer(id);
     if (peer == nullptr) return Errc::not_found;
     fn(peer->paths);
-    endpoint_.on_paths_changed(ctx_.forward(now), *peer);
+    endpoint_.on_planes_changed(ctx_.forward(now), *peer);
     return Errc::ok;
   }
 
@@ -138,8 +121,8 @@ class Engine {
   /// First PSN that the queue pair will send, for RemoteQp::start_psn at the peer. Random, a new
   /// one after each reset.
   Result<Psn> start_psn(Qpn qpn) const noexcept;
-  /// The verification tag that the peer shall put into packets to this queue pair (wire::Tag), for
-  /// RemoteQp::tag at the peer. Random, a new one after each to_reset().
+  /// The tag that the peer shall put into packets to this queue pair (wire::Tag), for RemoteQp::tag
+  /// there. Random, a new one after each to_reset().
   Result<std::uint64_t> tag(Qpn qpn) const noexcept;
   Errc to_init(Qpn qpn) noexcept;  ///< from RESET
   /// From INIT: can receive. Errc::incompatible if the MTU or a limit of the peer can't be met;
@@ -149,8 +132,7 @@ class Engine {
   /// The same while all that is known of the peer is its queue pair number, first PSN and MTU:
   /// packets are dropped until resolve().
   Errc to_rtr_unresolved(Qpn qpn, const RemoteQp& remote, const RtrAttributes& own = {});
-  /// From RTR: can also send; what is posted before resolve() waits for it. Errc::invalid_argument
-  /// if an attribute is out of its documented range. May throw std::bad_alloc, as to_rtr().
+  /// From RTR: can also send; what is posted before resolve() waits for it. Errors as to_rtr().
   Errc to_rts(Qpn qpn, Time now, const RtsAttributes& own = {});
   /// The peer of a queue pair in RTR or RTS is known now, or known better. Its QPN stays; so does
   /// its first PSN, unless both sides have RC (RemoteQp::rc): then remote.start_psn counts. Of
@@ -160,8 +142,9 @@ class Engine {
   Errc resolve(Time now, Qpn qpn, const RemoteQp& remote) noexcept;
   /// Something is posted that only a peer with RemoteQp::rc can do.
   [[nodiscard]] bool waits_for_rc(Qpn qpn) const noexcept;
-  Errc to_error(Qpn qpn) noexcept;  ///< from any but RESET: everything posted is flushed
-  /// As to_error(), for that cause: the oldest send request completes with retry_exc_err.
+  /// From any but RESET: everything posted is flushed.
+  Errc to_error(Qpn qpn) noexcept { return fail(qpn, QpErrorCause::requested); }
+  /// The same for another cause: the oldest send request completes with retry_exc_err.
   Errc fail(Qpn qpn, QpErrorCause cause) noexcept;
   /// For what comes before to_reset() or destroy_qp(): the next poll_transmit() sends a Transport
   /// ACK that still waits for a SACK (EngineOptions::ack_delay).
@@ -191,7 +174,7 @@ class Engine {
   /// Takes completions; 0 when there are none.
   std::size_t poll_cq(CqId cq, std::span<Completion> out) noexcept;
   /// The next such completion of this queue raises Event::Kind::completion, once.
-  Errc arm_cq(CqId cq, Arm what = Arm::all) noexcept;
+  Errc arm_cq(CqId cq, Arm what = Arm::all) noexcept { return ctx_.completions.arm(cq, what); }
 
   // --- Application calls: settings ------------------------------------------------------------
 
@@ -271,7 +254,9 @@ class Engine {
   /// A local port can no longer send packets of full size but only packet parts
   /// (wire/transport.hpp), or can again; without effect if the engine knows. Where a peer has
   /// other planes these are used; else packets to it go in parts, if it takes them.
-  void set_plane_narrow(Time now, Plane plane, bool narrow) noexcept;
+  void set_plane_narrow(Time now, Plane plane, bool narrow) noexcept {
+    endpoint_.set_plane_narrow(ctx_.forward(now), plane, narrow);
+  }
   /// Infers losses from the SACKs received; poll_transmit() does so too. For drivers that may
   /// receive more before they send: to be called when all packets that had arrived by `now` were
   /// passed to receive().
@@ -289,7 +274,6 @@ class Engine {
   void poll_transmit(Time now, PlaneMask free_planes, wire::TxBurst& burst) noexcept;
   /// When to call on_time(): no later than the earliest timer; kNever if no timer is set.
   [[nodiscard]] Time next_deadline() const noexcept { return ctx_.timers.next_deadline(); }
-
   /// Is there something for poll_transmit(): control packets, losses to infer, a queue pair ready,
   /// datagrams to send or to complete?
   [[nodiscard]] bool has_output() const noexcept {
@@ -304,33 +288,12 @@ class Engine {
   /// The next event. False if there is none.
   bool poll_event(Event& event) noexcept;
 
-  /// The oldest endpoint request of a host that is no peer, for the driver to answer. At most
-  /// EngineOptions::unconnected_requests are kept; further ones are dropped.
-  bool poll_unconnected_request(wire::UnconnectedRequest& request) noexcept {
-    return endpoint_.poll_unconnected_request(request);
-  }
-
-  /// A number for an endpoint request that the driver sends to any host, to QPN 2. It has 16 bits,
-  /// and is used again when they have all been.
-  [[nodiscard]] std::uint16_t take_request_id() noexcept { return endpoint_.take_request_id(); }
-  /// Sends an EV probe on a path of a peer, whatever the path's health. Returns its number.
-  std::uint16_t probe_path(Peer& peer, path::PathIndex path) noexcept {
-    return endpoint_.probe_path(peer, path);
-  }
-  /// How long the answer to that probe took, if it is there. Ask soon: see EndpointService.
-  [[nodiscard]] std::optional<Duration> probe_rtt(PeerId peer, std::uint16_t id) const noexcept {
-    return endpoint_.probe_rtt(peer, id);
-  }
-  /// From now on up to `most` responses to such requests are kept; 0: none. Set-up: throws
-  /// std::bad_alloc.
-  void expect_responses(std::size_t most) { endpoint_.expect_responses(most); }
-  /// The oldest response without a tag that answers no request of the engine's own; the driver
-  /// checks number, time stamp and source.
-  bool poll_response(ResponseInput& input) noexcept { return endpoint_.poll_response(input); }
+  /// Probes of paths that the driver wants, and what only it can answer.
+  [[nodiscard]] EndpointService& endpoint() noexcept { return endpoint_; }
+  [[nodiscard]] const EndpointService& endpoint() const noexcept { return endpoint_; }
 
   /// Some path became ASSUMED_BAD or GOOD, a plane narrow or wide, or bursts in it vanish or do so
-  /// no longer: there is something for take_path_events(), take_narrow_changes(),
-  /// take_narrow_paths() or take_piece_changes().
+  /// no longer: there is something for the take_ functions that follow.
   [[nodiscard]] bool has_path_events() const noexcept { return ctx_.path_events != 0; }
   /// Calls fn(const Peer&, const path::PathEvent&) for each path that became ASSUMED_BAD or GOOD
   /// since the last call.
@@ -342,22 +305,17 @@ class Engine {
       while (peer.paths.poll_event(event)) fn(std::as_const(peer), event);
     });
   }
-
   /// Calls fn(const Peer&, PlaneMask) for each peer with the planes towards it that carry no
-  /// packets of full size any more, or do so again, since the last call (Peer::narrow). There is
-  /// something if has_path_events().
+  /// packets of full size any more, or do so again, since the last call (Peer::narrow).
   template <class F>
   void take_narrow_changes(F&& fn) noexcept {
     ctx_.objects.for_each_peer([&](Peer& peer) {
-      const PlaneMask changed = peer.narrow ^ peer.narrow_told;
-      peer.narrow_told = peer.narrow;
+      const PlaneMask changed = peer.narrow ^ std::exchange(peer.narrow_told, peer.narrow);
       if (changed != 0) fn(std::as_const(peer), changed);
     });
   }
-
   /// Calls fn(const Peer&, path::PathIndex) for each peer with a path that was found to carry no
-  /// packets of full size, while others of its plane do (Peer::narrow_path). There may be one if
-  /// has_path_events().
+  /// packets of full size, while others of its plane do (Peer::narrow_path).
   template <class F>
   void take_narrow_paths(F&& fn) noexcept {
     ctx_.objects.for_each_peer([&](Peer& peer) {
@@ -365,10 +323,8 @@ class Engine {
       if (path != path::kNoPath) fn(std::as_const(peer), path);
     });
   }
-
   /// Calls fn(const Peer&, PlaneMask) for each peer with the planes in which what leaves in one
-  /// piece vanishes on the way to it since the last call (Peer::pieces), or no longer does. There
-  /// is something if has_path_events().
+  /// piece vanishes on the way to it since the last call (Peer::pieces), or no longer does.
   template <class F>
   void take_piece_changes(F&& fn) noexcept {
     ctx_.objects.for_each_peer([&](Peer& peer) {
@@ -391,22 +347,30 @@ class Engine {
   [[nodiscard]] std::span<const wire::RxPacket> early() const noexcept { return early_; }
   /// See early(). `taken`: how many went to receive().
   void forget_early(std::size_t taken) noexcept;
-  /// The oldest resolution message, for the driver (resolve/resolution.hpp).
-  bool poll_resolution(ResolutionInput& input) noexcept { return endpoint_.poll_resolution(input); }
-  /// True if there is one.
-  [[nodiscard]] bool has_resolution() const noexcept { return endpoint_.has_resolution(); }
 
-  // --- Getters ----------------------------------------------------------------------------------
+  // --- Getters: what find_ functions return is valid until the next call that is not a getter.
+  // Null if there is none with that number.
 
-  /// The options given to the constructor.
+  [[nodiscard]] const QueuePairState* find_qp(Qpn qpn) const noexcept {
+    return ctx_.objects.qp(qpn);
+  }
+  [[nodiscard]] const CompletionRing* find_cq(CqId cq) const noexcept {
+    return ctx_.completions.find(cq);
+  }
+  [[nodiscard]] const SharedReceiveQueue* find_srq(SrqId srq) const noexcept {
+    return ctx_.objects.srq(srq);
+  }
+  [[nodiscard]] const Peer* find_peer(PeerId peer) const noexcept {
+    return ctx_.objects.peer(peer);
+  }
+  /// A peer, to be changed.
+  [[nodiscard]] Peer* find_peer(PeerId peer) noexcept { return ctx_.objects.peer(peer); }
+
   [[nodiscard]] const EngineOptions& options() const noexcept { return ctx_.options; }
   /// Counters of the whole engine.
   [[nodiscard]] const EngineStats& stats() const noexcept { return ctx_.stats; }
   /// Packets of a plane that were dropped because their iCRC was wrong.
   [[nodiscard]] std::uint64_t bad_icrc(Plane plane) const noexcept { return bad_icrc_[plane]; }
-  /// A queue pair; null if there is none with this number. Valid until the next call that is not a
-  /// getter, as are the results of the other find_ functions.
-  [[nodiscard]] const QueuePairState* find_qp(Qpn qpn) const noexcept;
   /// Calls fn(const QueuePairState&) for each queue pair.
   template <class F>
   void for_each_qp(F&& fn) const {
@@ -418,21 +382,15 @@ class Engine {
   [[nodiscard]] const QueuePairState* qp_at(std::size_t place) const noexcept {
     return ctx_.objects.qp_at(place);
   }
-  /// A peer; null if there is none with this number.
-  [[nodiscard]] const Peer* find_peer(PeerId peer) const noexcept;
-  /// A completion queue; null if there is none with this number.
-  [[nodiscard]] const CompletionRing* find_cq(CqId cq) const noexcept;
   /// Counters of a queue pair, with its present RTT, window and bytes in flight.
   [[nodiscard]] QpStats qp_stats(const QueuePairState& qp) const noexcept;
   /// Queue pairs that exist, in any state.
   [[nodiscard]] std::uint32_t qp_count() const noexcept { return ctx_.objects.qp_count(); }
-  /// Peers that exist.
   [[nodiscard]] std::uint32_t peer_count() const noexcept { return ctx_.objects.peer_count(); }
   /// How many packets more can be in flight; max_outstanding when the engine is idle.
   [[nodiscard]] std::size_t free_records() const noexcept {
     return ctx_.records.free_chunks() * reliability::kRecordsPerChunk;
   }
-
   /// No packet is in flight.
   [[nodiscard]] bool quiet() const noexcept {
     return ctx_.records.free_chunks() == ctx_.records.chunk_count();

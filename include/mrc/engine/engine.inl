@@ -215,10 +215,6 @@ void Engine::set_plane_up(Time now, Plane plane, bool up) noexcept {
   if (ctx_.service) ctx_.service->wake();
 }
 
-void Engine::set_plane_narrow(Time now, Plane plane, bool narrow) noexcept {
-  endpoint_.set_plane_narrow(ctx_.forward(now), plane, narrow);
-}
-
 void Engine::on_released(std::span<const wire::CopyId> copies) noexcept {
   const bool full = ctx_.copies.room() < kMaxSendSges;
   for (const wire::CopyId copy : copies) {
@@ -320,10 +316,6 @@ Engine::~Engine() {
 
 // ------------------------------------------------------- protection domains and memory regions
 
-Result<PdId> Engine::alloc_pd() {
-  return ctx_.objects.add_pd();
-}
-
 Errc Engine::dealloc_pd(PdId pd) noexcept {
   if (!ctx_.objects.has_pd(pd)) return Errc::not_found;
   if (pd_in_use(pd)) return Errc::in_use;
@@ -373,23 +365,11 @@ Errc Engine::deregister_memory(std::uint32_t key, bool force) noexcept {
 
 // -------------------------------------------------------------------------- completion queues
 
-Result<CqId> Engine::create_cq(std::uint32_t depth) {
-  return ctx_.completions.create(depth);
-}
-Errc Engine::destroy_cq(CqId cq) noexcept {
-  return ctx_.completions.destroy(cq);
-}
 std::size_t Engine::poll_cq(CqId cq, std::span<Completion> out) noexcept {
   const std::size_t n = ctx_.completions.poll(cq, out);
   if (n == 0 || !ctx_.completions.find(cq)->keeps) return n;
   for (const Completion& c : out.first(n)) ctx_.on_polled(c);
   return n;
-}
-Errc Engine::arm_cq(CqId cq, Arm what) noexcept {
-  return ctx_.completions.arm(cq, what);
-}
-const CompletionRing* Engine::find_cq(CqId cq) const noexcept {
-  return ctx_.completions.find(cq);
 }
 
 // ---------------------------------------------------------------------- shared receive queues
@@ -423,10 +403,6 @@ Errc Engine::set_srq_limit(SrqId id, std::uint32_t limit) noexcept {
   srq->limit = limit;
   ctx_.note_taken(*srq);
   return Errc::ok;
-}
-
-const SharedReceiveQueue* Engine::find_srq(SrqId id) const noexcept {
-  return const_cast<ObjectTables&>(ctx_.objects).srq(id);
 }
 
 // -------------------------------------------------------------------------------- queue pairs
@@ -470,10 +446,6 @@ Errc Engine::destroy_qp(Qpn qpn) noexcept {
     ctx_.objects.remove_qp(qpn);
     return Errc::ok;
   });
-}
-
-const QueuePairState* Engine::find_qp(Qpn qpn) const noexcept {
-  return ctx_.objects.qp(qpn);
 }
 
 QpStats Engine::qp_stats(const QueuePairState& qp) const noexcept {
@@ -526,13 +498,6 @@ Errc Engine::remove_peer(PeerId id) noexcept {
   if (peer->pieces.singly() != 0) ++ctx_.path_events;
   ctx_.objects.remove_peer(*peer);
   return Errc::ok;
-}
-
-Peer* Engine::find_peer(PeerId peer) noexcept {
-  return ctx_.objects.peer(peer);
-}
-const Peer* Engine::find_peer(PeerId peer) const noexcept {
-  return ctx_.objects.peer(peer);
 }
 
 // Engine: the states of a queue pair (mrc-1.0 §2.11), and posting, which depends on them.
@@ -735,19 +700,13 @@ Errc Engine::resolve(Time now, Qpn qpn, const RemoteQp& known) noexcept {
   });
 }
 
-Errc Engine::to_error(Qpn qpn) noexcept {
-  return with_qp(qpn, [&](QueuePairState& qp) {
-    if (qp.state == QpState::reset) return Errc::invalid_state;
-    teardown_.fail(qp, QpErrorCause::requested, WcStatus::wr_flush_err);
-    teardown_.fail_overrun_queues();
-    return Errc::ok;
-  });
-}
-
 Errc Engine::fail(Qpn qpn, QpErrorCause cause) noexcept {
   return with_qp(qpn, [&](QueuePairState& qp) {
     if (qp.state == QpState::reset) return Errc::invalid_state;
-    teardown_.fail(qp, cause, WcStatus::retry_exc_err, qp.tx.queue.done());
+    if (cause == QpErrorCause::requested)
+      teardown_.fail(qp, cause, WcStatus::wr_flush_err);
+    else
+      teardown_.fail(qp, cause, WcStatus::retry_exc_err, qp.tx.queue.done());
     teardown_.fail_overrun_queues();
     return Errc::ok;
   });

@@ -123,7 +123,7 @@ bool Rounds::receive(Time now) noexcept {
   const bool paused = pause > kPause;
   bool any = receive_once(now);
   for (unsigned n = 0; paused && more_waits_ && n < kReadsAfterPause; ++n) {
-    if (engine_.has_resolution())  // it keeps but so many
+    if (engine_.endpoint().has_resolution())  // it keeps but so many
       for (LaneService* service : services_) service->work(now);
     any = receive_once(now) || any;
   }
@@ -198,7 +198,7 @@ bool Rounds::arm() noexcept {
 
 void Rounds::answer_strangers(Time now, Plane plane) noexcept {
   wire::UnconnectedRequest request;
-  while (engine_.poll_unconnected_request(request))
+  while (engine_.endpoint().poll_unconnected_request(request))
     ++(planes_.kind->answer_stranger(now, planes_, request) ? unconnected_answered_
                                                             : unconnected_refused_);
   planes_.kind->flush_answers(now, planes_, plane);

@@ -66,7 +66,7 @@ std::string Connector::failure(Qpn qpn) const {
 void Connector::work(Time now) noexcept try {
   const Uncancelled connecting;  // asks the kernel for routes, say
   engine::ResolutionInput input;
-  while (engine_.poll_resolution(input)) {
+  while (engine_.endpoint().poll_resolution(input)) {
     ResolutionMessage message;
     message.plane = input.plane;
     message.source = input.source;

@@ -109,13 +109,13 @@ EndpointRequests::Ready EndpointRequests::make_ready(const EndpointRequest& requ
 }
 
 void EndpointRequests::open(const Batch&) {
-  if (batches_ == 0) engine_.expect_responses(kResponses);
+  if (batches_ == 0) engine_.endpoint().expect_responses(kResponses);
   ++batches_;
 }
 
 void EndpointRequests::close(const Batch& batch) noexcept {
   std::erase_if(open_, [&](const auto& entry) { return entry.second.batch == &batch; });
-  if (--batches_ == 0) engine_.expect_responses(0);
+  if (--batches_ == 0) engine_.endpoint().expect_responses(0);
 }
 
 void EndpointRequests::work(Time now, Batch& batch) {
@@ -131,7 +131,7 @@ void EndpointRequests::work(Time now, Batch& batch) {
 /// A response names its request by number and time stamp, and comes from where that went.
 void EndpointRequests::take_responses() {
   engine::ResponseInput input;
-  while (engine_.poll_response(input)) {
+  while (engine_.endpoint().poll_response(input)) {
     const auto at = open_.find(input.id);
     if (at == open_.end()) continue;
     Batch& batch = *at->second.batch;
@@ -150,8 +150,8 @@ void EndpointRequests::take_responses() {
 bool EndpointRequests::send(Time now, Batch& batch, std::size_t index) {
   Ready& request = batch.requests[index];
   if (!planes_.up(request.plane)) return true;
-  std::uint16_t number = engine_.take_request_id();
-  while (open_.contains(number)) number = engine_.take_request_id();
+  std::uint16_t number = engine_.endpoint().take_request_id();
+  while (open_.contains(number)) number = engine_.endpoint().take_request_id();
   request.sent = monotonic_now();
   request.timestamp = wire::timestamp_of(request.sent);
   write(batch, request, number);

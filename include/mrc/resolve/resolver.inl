@@ -53,7 +53,8 @@ std::unique_ptr<Resolver> make_resolver(Lane& lane) {
 }
 
 void LaneResolver::work(Time now) noexcept {
-  if (lane_.engine().has_resolution() || connector_.next_deadline() <= now) connector_.work(now);
+  if (lane_.engine().endpoint().has_resolution() || connector_.next_deadline() <= now)
+    connector_.work(now);
 }
 
 void LaneResolver::add_to(DeviceStats& stats) const {
