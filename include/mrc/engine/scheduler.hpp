@@ -26,12 +26,8 @@ namespace mrc::inline v0_1::engine {
 ///     port status, endpoint response   the same
 ///     reliability probe                a path of the queue pair, like its data
 ///     EV probe                         the path to be probed, alone or several in one piece
-///
-/// Input: Context::control. Output: packets in a TxBurst. Calls Responder, LossRecovery and
-/// EndpointService to write headers.
 class ControlSender {
  public:
-  /// The arguments must outlive this object.
   ControlSender(Context& context, Responder& responder, LossRecovery& loss,
                 EndpointService& endpoint)
       : ctx_(context), responder_(responder), loss_(loss), endpoint_(endpoint) {}
@@ -57,7 +53,6 @@ class ControlSender {
   void count(ControlItem::Kind kind) noexcept;
   void complete_piece(const ControlItem& item, std::uint32_t padding,
                       wire::TxBurst& burst) noexcept;
-  void repeat(const wire::TxPacket& packet, std::uint32_t padding, wire::TxBurst& burst) noexcept;
   static void stamp(wire::TxPacket& packet, const wire::Tag& tag) noexcept;
 
   Context& ctx_;
@@ -65,9 +60,6 @@ class ControlSender {
   LossRecovery& loss_;
   EndpointService& endpoint_;
 };
-
-/// How messages are divided into packets: which bytes a packet carries, its size, and which message
-/// a PSN belongs to. Pure functions of a queue pair's state.
 
 /// The part of a message that one packet carries.
 struct PacketSlice {
@@ -104,7 +96,6 @@ struct SentMessage {
   SendQueue* queue;        ///< the send queue, or that of responses
   std::uint32_t position;  ///< in it
 
-  /// The message.
   [[nodiscard]] SendWqe& wqe() const noexcept { return queue->at(position); }
 };
 
@@ -133,11 +124,8 @@ enum class SendStatus : std::uint8_t {
 /// Sends data packets, one at a time: a retransmission or the next packet of the send queue. Checks
 /// all windows (mrc-1.0 §2.4 MPR, §2.8 max_wimm, §6 congestion window, planes), chooses the path
 /// (§3.5), enters the packet into all accounts and writes it into a TxBurst.
-///
-/// Input: calls from Scheduler. State: RequesterState::window and queue. Calls no other part.
 class DataSender {
  public:
-  /// `context` must outlive this object.
   explicit DataSender(Context& context) : ctx_(context) {}
 
   /// Has the burst room for any packet of `qp`, in parts if it may need them? A burst that is too
@@ -198,14 +186,10 @@ class DataSender {
 /// in two levels. Peers are served in rounds of one burst each (EngineOptions::burst packets). The
 /// queue pairs of a peer are served round robin; each keeps being served until it has sent a
 /// quantum of bytes (EngineOptions::quantum), has nothing to send, or starves. Datagrams of all
-/// queue pairs together have a turn like a peer's in each round.
-///
-/// Inputs: Context::ready, filled by the other parts; Context::control. Output: packets in a
-/// TxBurst. Calls LossRecovery (losses are reviewed first, so that retransmissions go out at once),
-/// ControlSender, DataSender and, if there is one, EngineService.
+/// queue pairs together have a turn like a peer's in each round. Losses are reviewed before that,
+/// so that retransmissions go out at once.
 class Scheduler {
  public:
-  /// The arguments must outlive this object.
   Scheduler(Context& context, LossRecovery& loss, ControlSender& control, DataSender& data)
       : ctx_(context), loss_(loss), control_(control), data_(data) {}
 

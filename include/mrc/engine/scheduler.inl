@@ -490,13 +490,10 @@ namespace detail {
 
 [[gnu::noinline]] SentMessage message_of(QueuePairState& qp, Psn psn) noexcept {
   const std::int32_t later = qp.tx.window.next() - psn;
-  SendQueue& q = qp.tx.queue;
-  if (!qp.rc) {
-    const std::uint32_t end = q.sending() + (qp.tx.next_packet > 0);
-    return {&q, detail::last_begun(q, end, psn, later)};
-  }
-  RcState& rc = *qp.rc_state;
   const bool part = qp.tx.next_packet > 0;
+  SendQueue& q = qp.tx.queue;
+  if (!qp.rc) return {&q, detail::last_begun(q, q.sending() + part, psn, later)};
+  RcState& rc = *qp.rc_state;
   const std::uint32_t end = q.sending() + (part && !rc.answering);
   if (end != q.acknowledged()) {
     const SentMessage found{&q, detail::last_begun(q, end, psn, later)};
@@ -560,35 +557,15 @@ void ControlSender::send(Time now, PlaneMask free_planes, wire::TxBurst& burst) 
 }
 
 void ControlSender::count(ControlItem::Kind kind) noexcept {
-  EngineStats& s = ctx_.stats;
-  ++s.tx_control;
-  switch (kind) {
-    case ControlItem::Kind::probe_sack:
-      ++s.probe_sacks_sent;
-      [[fallthrough]];
-    case ControlItem::Kind::sack:
-      ++s.sacks_sent;
-      break;
-    case ControlItem::Kind::nack:
-      ++s.nacks_sent;
-      break;
-    case ControlItem::Kind::ack:
-    case ControlItem::Kind::nak:
-      ++s.acks_sent;
-      break;
-    case ControlItem::Kind::probe:
-      ++s.probes_sent;
-      break;
-    case ControlItem::Kind::ev_probe:
-      ++s.ev_probes_sent;
-      break;
-    case ControlItem::Kind::port_status:
-      ++s.port_updates_sent;
-      break;
-    case ControlItem::Kind::endpoint_answer:
-      ++s.endpoint_answers_sent;
-      break;
-  }
+  using S = EngineStats;
+  static constexpr std::array<std::uint64_t S::*, 9> kCounters{
+      // by kind
+      &S::sacks_sent,     &S::sacks_sent,        &S::nacks_sent,
+      &S::acks_sent,      &S::acks_sent,         &S::probes_sent,
+      &S::ev_probes_sent, &S::port_updates_sent, &S::endpoint_answers_sent};
+  ++ctx_.stats.tx_control;
+  ++(ctx_.stats.*kCounters[static_cast<std::size_t>(kind)]);
+  ctx_.stats.probe_sacks_sent += kind == ControlItem::Kind::probe_sack;
 }
 
 /// Appends the probe that was appended last once more, so that both leave in one piece; those of
@@ -600,22 +577,17 @@ void ControlSender::complete_piece(const ControlItem& item, std::uint32_t paddin
   const unsigned packets =
       item.full_size ? std::clamp(fit, 2u, std::min(detail::kPiecePackets, ctx_.options.burst)) : 2;
   for (unsigned n = 2; n <= packets && burst.room() > 0 && burst.sge_room() > 0; ++n) {
+    wire::TxPacket& copy = burst.append();
+    const std::uint32_t first_sge = copy.first_sge;
+    copy = packet;
+    copy.first_sge = first_sge;
+    copy.sge_count = 0;
+    copy.payload_length = 0;
     const bool shorter = item.piece == path::Piece::shorter_end && n == packets;
-    repeat(packet, shorter ? 0 : padding, burst);
+    if (padding > 0 && !shorter) burst.add_sge(detail::kPadding.data(), padding, 0);
+    burst.commit_behind();
+    count(ControlItem::Kind::ev_probe);
   }
-}
-
-void ControlSender::repeat(const wire::TxPacket& packet, std::uint32_t padding,
-                           wire::TxBurst& burst) noexcept {
-  wire::TxPacket& copy = burst.append();
-  const std::uint32_t first_sge = copy.first_sge;
-  copy = packet;
-  copy.first_sge = first_sge;
-  copy.sge_count = 0;
-  copy.payload_length = 0;
-  if (padding > 0) burst.add_sge(detail::kPadding.data(), padding, 0);
-  burst.commit_behind();
-  count(ControlItem::Kind::ev_probe);
 }
 
 /// Puts the peer's tag into a packet.
