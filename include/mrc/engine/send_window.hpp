@@ -31,9 +31,8 @@ enum class Missed : std::uint8_t {
 };
 
 /// The requester's record of one packet in its window, accessed through Packet. An engine has one
-/// per packet in flight, so size matters: a queue pair with a full window of 4,096 uses 65 KB (113
-/// KB with 24-byte records). Derivable values are not stored: the packet's message, its size once
-/// retransmitted, its neighbours in send order before that.
+/// per packet in flight, so size matters, and derivable values are not stored: the packet's
+/// message, its size once retransmitted, its neighbours in send order before that.
 struct PacketRecord {
   std::uint32_t sent : 30;  ///< last transmission, ns since its chunk's base
   Missed missed : 2;        ///< what answers have shown
@@ -66,8 +65,7 @@ struct PacketChunk {
   std::uint64_t lost = 0;       ///< bit i: records[i] is lost
   /// Bit i: a SACK bitmap reported records[i]. (Packets reported otherwise lack the bit.)
   std::uint64_t reported = 0;
-  /// The records, indexed by PSN modulo their number.
-  std::array<PacketRecord, kRecordsPerChunk> records;
+  std::array<PacketRecord, kRecordsPerChunk> records;  ///< by PSN modulo their number
 
   /// What `sent` of a record has room for.
   static constexpr std::uint32_t kSpanMask = (1u << 30) - 1;
@@ -100,7 +98,6 @@ class Packet {
   /// The packet with record `index` of `chunk`.
   Packet(PacketChunk& chunk, std::uint32_t index) noexcept : chunk_(&chunk), index_(index) {}
 
-  /// State of the packet.
   [[nodiscard]] PacketState state() const noexcept {
     if (first_try()) return PacketState::outstanding;
     if (record().reported != 0) return PacketState::reported;
@@ -108,17 +105,14 @@ class Packet {
   }
   /// Outstanding, and has never been lost.
   [[nodiscard]] bool first_try() const noexcept { return (chunk_->first_try & bit()) != 0; }
-  /// Time of the last transmission.
+  /// Time and path of the last transmission.
   [[nodiscard]] Time sent() const noexcept { return chunk_->base + Duration{record().sent}; }
-  /// Path of the last transmission.
   [[nodiscard]] std::uint16_t path() const noexcept { return record().path; }
   /// Number of transmissions; kManyTransmissions: that many or more.
   [[nodiscard]] std::uint32_t transmissions() const noexcept { return record().transmissions; }
   /// Nominal size in bytes; needs first_try(). Other packets' sizes are derived from the message.
   [[nodiscard]] std::uint32_t size() const noexcept { return record().size_or_links; }
-  /// What answers have shown about it.
   [[nodiscard]] Missed missed() const noexcept { return record().missed; }
-  /// Sets missed().
   void set_missed(Missed m) noexcept { record().missed = m; }
 
  private:
@@ -134,9 +128,7 @@ class Packet {
 /// The record chunks of one engine. Fixed size; one thread.
 class PacketPool {
  public:
-  /// Index of a chunk.
-  using Index = std::uint32_t;
-  /// No chunk.
+  using Index = std::uint32_t;  ///< of a chunk
   static constexpr Index kNone = ~Index{0};
 
   /// Room for at least `packets` records.
@@ -146,11 +138,7 @@ class PacketPool {
     for (std::size_t i = chunks_.size(); i > 0; --i) free_.push_back(static_cast<Index>(i - 1));
   }
 
-  /// Whether no chunk is free.
-  [[nodiscard]] bool exhausted() const noexcept { return free_.empty(); }
-  /// Number of free chunks.
   [[nodiscard]] std::size_t free_chunks() const noexcept { return free_.size(); }
-  /// Number of chunks in all.
   [[nodiscard]] std::size_t chunk_count() const noexcept { return chunks_.size(); }
 
   /// A cleared chunk whose first packet is sent at `now`; kNone when the pool is exhausted.
@@ -163,13 +151,9 @@ class PacketPool {
     chunk.first_try = chunk.lost = chunk.reported = 0;
     return i;
   }
-  /// Returns a chunk to the pool.
   void release(Index i) noexcept { free_.push_back(i); }
 
-  /// The chunk with this index.
   [[nodiscard]] PacketChunk& operator[](Index i) noexcept { return chunks_[i]; }
-  /// The chunk with this index.
-  [[nodiscard]] const PacketChunk& operator[](Index i) const noexcept { return chunks_[i]; }
 
  private:
   std::vector<PacketChunk> chunks_;
@@ -221,24 +205,20 @@ class SendWindow {
   [[nodiscard]] Psn unacked() const noexcept { return unacked_; }
   /// PSN of the next packet.
   [[nodiscard]] Psn next() const noexcept { return next_; }
-  /// Number of PSNs in the window.
+  /// Number of PSNs in the window, and of outstanding and lost packets among them.
   [[nodiscard]] std::uint32_t span() const noexcept {
     return static_cast<std::uint32_t>(next_ - unacked_);
   }
-  /// Whether the window has no packets.
-  [[nodiscard]] bool empty() const noexcept { return next_ == unacked_; }
-  /// Number of outstanding packets.
   [[nodiscard]] std::uint32_t outstanding() const noexcept { return outstanding_; }
-  /// Number of lost packets.
   [[nodiscard]] std::uint32_t lost() const noexcept { return lost_; }
-  /// Whether `psn` is in the window.
+  [[nodiscard]] bool empty() const noexcept { return next_ == unacked_; }
   [[nodiscard]] bool contains(Psn psn) const noexcept {
     return static_cast<std::uint32_t>((psn - unacked_)) < span();
   }
 
   /// Assigns the next PSN to a packet that is sent now for the first time. Needs open(); false if
-  /// the pool is exhausted. (Inlined, without linking, and written in one go: together with the
-  /// same measures in acknowledge(), this saves a twelfth of the requester's time per packet.)
+  /// the pool is exhausted. (Inlined, without linking and written in one go it saves, with the same
+  /// in acknowledge(), a twelfth of the requester's time per packet.)
   [[nodiscard, gnu::always_inline]] bool append(Time now, std::uint16_t path,
                                                 std::uint32_t size) noexcept {
     auto& index = chunks_[chunk_of(next_)];
@@ -623,8 +603,7 @@ class SendOrder {
   bool on_resent_ = false;
 };
 
-/// Largest n of timeout_value().
-inline constexpr unsigned kMaxTimeoutExponent = 24;
+inline constexpr unsigned kMaxTimeoutExponent = 24;  ///< largest n of timeout_value()
 /// Value of the exponential retry count for unlimited retries (mrc-1.0 §2.10).
 inline constexpr unsigned kRetryForever = 25;
 
