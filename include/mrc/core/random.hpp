@@ -14,10 +14,29 @@
 
 namespace mrc::inline v0_1 {
 
-/// xoshiro256** seeded by splitmix64 (both public domain designs by Blackman and Vigna): fast, and
-/// the same sequence on every machine and compiler, unlike the standard library's distributions.
-/// Not for secrets. One thread at a time.
-class Random {
+/// What is made of a generator's next(). The same on every machine and compiler, unlike the
+/// standard library's distributions.
+template <class Generator>
+class Draws {
+ public:
+  /// Uniform in [0, bound); bound > 0. With a bias below 2^-32 per value.
+  std::uint32_t below(std::uint32_t bound) noexcept {
+    return static_cast<std::uint32_t>(((generator().next() >> 32) * bound) >> 32);
+  }
+  /// Puts `items` into a random order (Fisher-Yates).
+  template <class T>
+  void shuffle(std::span<T> items) noexcept {
+    for (std::size_t i = items.size(); i > 1; --i)
+      std::swap(items[i - 1], items[below(static_cast<std::uint32_t>(i))]);
+  }
+
+ private:
+  [[nodiscard]] Generator& generator() noexcept { return static_cast<Generator&>(*this); }
+};
+
+/// xoshiro256** seeded by splitmix64 (both public domain designs by Blackman and Vigna): fast. Not
+/// for secrets. One thread at a time.
+class Random : public Draws<Random> {
  public:
   /// Any seed will do; equal seeds give equal sequences.
   explicit Random(std::uint64_t seed) noexcept {
@@ -42,22 +61,8 @@ class Random {
     state_[3] = std::rotl(state_[3], 45);
     return result;
   }
-
-  /// Uniform in [0, bound); bound > 0. The bias (below 2^-32 per value for bounds under 2^32) is
-  /// irrelevant for spraying and simulation.
-  std::uint32_t below(std::uint32_t bound) noexcept {
-    return static_cast<std::uint32_t>(((next() >> 32) * bound) >> 32);
-  }
-
   /// True with probability p (0 .. 1).
   bool chance(double p) noexcept { return static_cast<double>(next() >> 11) * 0x1.0p-53 < p; }
-
-  /// Puts `items` into a random order (Fisher-Yates).
-  template <class T>
-  void shuffle(std::span<T> items) noexcept {
-    for (std::size_t i = items.size(); i > 1; --i)
-      std::swap(items[i - 1], items[below(static_cast<std::uint32_t>(i))]);
-  }
 
  private:
   std::uint64_t state_[4];
@@ -104,9 +109,7 @@ using SipKey = std::array<std::uint64_t, 2>;
   return v0 ^ v1 ^ v2 ^ v3;
 }
 
-}  // namespace mrc::inline v0_1
-
-namespace mrc::inline v0_1::detail {
+namespace detail {
 
 /// 64 bits from the kernel's generator. Throws mrc::Error.
 [[nodiscard]] inline std::uint64_t random_seed() {
@@ -121,14 +124,12 @@ namespace mrc::inline v0_1::detail {
   return {random_seed(), random_seed()};
 }
 
-}  // namespace mrc::inline v0_1::detail
-
-namespace mrc::inline v0_1 {
+}  // namespace detail
 
 /// Numbers that cannot be predicted without the key, even from earlier numbers of the same
 /// generator: SipHash of a counter. For PSNs, QPNs, keys, tags and request numbers, which peers see
-/// and attackers guess. The same on every machine. One thread at a time.
-class SecretRandom {
+/// and attackers guess. One thread at a time.
+class SecretRandom : public Draws<SecretRandom> {
  public:
   /// `key`: from the kernel's generator (detail::random_key()), or fixed where runs are to be
   /// repeated and nobody attacks, as in the simulator.
@@ -144,16 +145,6 @@ class SecretRandom {
   /// The upper `count` bits of such a number, 1 .. 32.
   std::uint32_t bits(unsigned count) noexcept {
     return static_cast<std::uint32_t>(next() >> 32 >> (32 - count));
-  }
-  /// Uniform in [0, bound); bound > 0, with a bias below 2^-32 per value.
-  std::uint32_t below(std::uint32_t bound) noexcept {
-    return static_cast<std::uint32_t>(((next() >> 32) * bound) >> 32);
-  }
-  /// Puts `items` into a random order (Fisher-Yates).
-  template <class T>
-  void shuffle(std::span<T> items) noexcept {
-    for (std::size_t i = items.size(); i > 1; --i)
-      std::swap(items[i - 1], items[below(static_cast<std::uint32_t>(i))]);
   }
 
  private:

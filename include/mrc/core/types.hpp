@@ -19,7 +19,6 @@ class Serial {
   static_assert(Bits >= 8 && Bits <= 31);
 
  public:
-  /// All value bits set.
   static constexpr std::uint32_t kMask = (std::uint32_t{1} << Bits) - 1;
 
   constexpr Serial() noexcept = default;
@@ -29,19 +28,16 @@ class Serial {
   /// The number, 0 .. 2^Bits - 1.
   [[nodiscard]] constexpr std::uint32_t value() const noexcept { return value_; }
 
-  /// Equal numbers.
   friend constexpr bool operator==(Serial, Serial) noexcept = default;
 
-  /// The next number, modulo 2^Bits.
+  // Modulo 2^Bits.
   constexpr Serial& operator++() noexcept {
     value_ = (value_ + 1) & kMask;
     return *this;
   }
-  /// `n` steps ahead, modulo 2^Bits.
   friend constexpr Serial operator+(Serial a, std::int32_t n) noexcept {
     return Serial{a.value_ + static_cast<std::uint32_t>(n)};
   }
-  /// `n` steps back, modulo 2^Bits.
   friend constexpr Serial operator-(Serial a, std::int32_t n) noexcept {
     return Serial{a.value_ - static_cast<std::uint32_t>(n)};
   }
@@ -64,15 +60,11 @@ using Duration = std::chrono::nanoseconds;
 /// The clock that time points belong to. It has no now(): the engine takes the time as an argument,
 /// CLOCK_MONOTONIC with real ports and virtual time in the simulator.
 struct Clock {
-  /// As std::chrono requires of a clock, like the names below.
+  // As std::chrono requires of a clock.
   using duration = Duration;
-  /// Integer type of the count.
   using rep = duration::rep;
-  /// Nanoseconds.
   using period = duration::period;
-  /// A point in time of this clock.
   using time_point = std::chrono::time_point<Clock, duration>;
-  /// Time never goes back.
   static constexpr bool is_steady = true;
 };
 
@@ -110,7 +102,7 @@ enum class Ev : std::uint32_t {};
 [[nodiscard]] constexpr std::uint32_t value(Qpn qpn) noexcept {
   return static_cast<std::uint32_t>(qpn);
 }
-/// The number itself.
+/// As above.
 [[nodiscard]] constexpr std::uint32_t value(Ev ev) noexcept {
   return static_cast<std::uint32_t>(ev);
 }
@@ -147,9 +139,7 @@ enum class PeerId : std::uint32_t {};
   return static_cast<std::uint32_t>(peer);
 }
 
-/// Read-only bytes.
 using Bytes = std::span<const std::uint8_t>;
-/// Writable bytes.
 using MutableBytes = std::span<std::uint8_t>;
 
 /// ECN field of an IP header, the low two bits of ToS / traffic class.
@@ -168,11 +158,10 @@ enum class Access : std::uint8_t {
   /// 128 bytes, aligned to that, may become visible in any order, but those of one packet in
   /// ascending order. Within a line, bytes become visible in ascending order, in aligned words of 8
   /// bytes that are never torn: who sees a word (by an acquire load) also sees everything before it
-  /// in the line. That holds, in whatever order
-  /// packets come, for a line, or a part of one, that lies in one packet: so for all lines of a
-  /// message if its first byte is aligned to 128, since packets are multiples of 128 bytes long.
-  /// The last bytes of a message become visible as the others do. Stronger than relaxed_ordering,
-  /// which has no effect beside it.
+  /// in the line. That holds, in whatever order packets come, for a line, or a part of one, that
+  /// lies in one packet: so for all lines of a message if its first byte is aligned to 128, since
+  /// packets are multiples of 128 bytes long. The last bytes of a message become visible as the
+  /// others do. Stronger than relaxed_ordering, which has no effect beside it.
   line_ordering = 8,
   remote_read = 16,    ///< peers may READ
   remote_atomic = 32,  ///< peers may execute atomics; implies local_write
@@ -200,19 +189,16 @@ inline constexpr Access kPeerRights =
   return static_cast<Access>(bits);
 }
 
-/// Sizes of packets: the payload bytes of all packets of a message but its last.
-
-/// Every MTU is a multiple of this: so a message whose buffer is aligned to it never has a line of
-/// 128 bytes in two packets (Access::line_ordering).
+/// MTU: the payload bytes of all packets of a message but its last. Each is a multiple of this: so
+/// a message whose buffer is aligned to it never has a line of 128 bytes in two packets
+/// (Access::line_ordering).
 inline constexpr std::uint32_t kMtuUnit = 128;
 /// Smallest MTU, of MRC too.
 inline constexpr std::uint32_t kSmallestMtu = 256;
-/// Largest MTU between OpenMRC peers; MRC's is 4,096.
+/// Largest MTU between OpenMRC peers.
 inline constexpr std::uint32_t kLargestMtu = 32'768;
-
 /// Largest MTU of MRC (mrc-1.0 §2.3).
 inline constexpr std::uint32_t kLargestMrcMtu = 4096;
-
 /// What option `mtu` means by `auto` on UDP planes whose interfaces carry it, as loopback does: two
 /// packets with their headers fill what one system call sends.
 inline constexpr std::uint32_t kLargestUdpMtu = 32'640;
@@ -244,9 +230,7 @@ inline constexpr std::uint32_t kLargestUdpMtu = 32'640;
   return mtu < kSmallestMtu ? 0 : mtu;
 }
 
-}  // namespace mrc::inline v0_1
-
-namespace mrc::inline v0_1::detail {
+namespace detail {
 
 /// Adds the counters of `more` to those of `sum`: structs of nothing but std::uint64_t.
 template <class Counters>
@@ -259,4 +243,6 @@ void add_counters(Counters& sum, const Counters& more) noexcept {
   sum = std::bit_cast<Counters>(a);
 }
 
-}  // namespace mrc::inline v0_1::detail
+}  // namespace detail
+
+}  // namespace mrc::inline v0_1
