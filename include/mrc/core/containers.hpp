@@ -151,8 +151,8 @@ class Ring {
   std::size_t size_ = 0;
 };
 
-/// A timer: a member or a base class of the object that it wakes. It can neither be copied nor
-/// moved, and must be cancelled before it is destroyed. Scheduled through a TimingWheel.
+/// A timer of a TimingWheel: a member or a base class of the object that it wakes. It must be
+/// cancelled before it is destroyed.
 class TimerNode {
  public:
   TimerNode() noexcept = default;
@@ -161,7 +161,6 @@ class TimerNode {
 
   /// When it fires; valid while scheduled.
   [[nodiscard]] Time deadline() const noexcept { return deadline_; }
-  /// Whether it is in a wheel.
   [[nodiscard]] bool scheduled() const noexcept { return hook_.is_linked(); }
 
  private:
@@ -251,7 +250,6 @@ class TimingWheel {
     }
   }
 
-  /// Number of scheduled nodes.
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
  private:

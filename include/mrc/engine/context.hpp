@@ -307,7 +307,6 @@ struct Stall {
 /// * a peer: EV probes, reverse path probes, port status (§5). EndpointService::on_timer().
 class Timers {
  public:
-  /// `start`: no later than the first `now`.
   explicit Timers(Time start) : wheel_(start) {}
 
   /// When to call expire(): no later than the earliest timer; kNever if none is set.
@@ -326,7 +325,7 @@ class Timers {
 
   /// Sets the timer of a queue pair to its earliest deadline, or cancels it if there is none.
   void arm(QueuePairState& qp, Time now) noexcept;
-  /// The same for a peer. Peers without queue pairs have no timer.
+  /// Peers without queue pairs have no timer.
   void arm(Peer& peer) noexcept;
   /// A data packet was sent to the peer or received from it: no probe waits for its turn any more.
   void note_data(Peer& peer, Time now) noexcept {

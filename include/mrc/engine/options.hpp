@@ -36,8 +36,7 @@ struct EngineOptions {
   std::uint32_t max_peers = 1024;          ///< remote devices
   std::uint32_t max_outstanding = 65'536;  ///< packets in flight of all queue pairs together
   std::uint32_t control_queue = 4096;      ///< control packets waiting to be sent
-  /// Endpoint requests of unconnected hosts that wait for poll_unconnected_request(); 0: they are
-  /// dropped.
+  /// Endpoint requests of unconnected hosts that wait for the driver; 0: they are dropped.
   std::uint32_t unconnected_requests = 0;
   /// Ports of this engine; port status names no others as up.
   PlaneMask planes = ~PlaneMask{0};
@@ -56,10 +55,8 @@ struct EngineOptions {
   std::uint32_t largest_payload = 4096;  ///< bytes of a packet that arrives in parts, most
   /// Planes whose ports may write payload to its place by themselves (RxPacket::unsettled).
   PlaneMask placing_planes = 0;
-  /// Packets kept for early(); 0: they are dropped.
-  std::uint32_t early_packets = 0;
-  /// Resolution messages that wait for poll_resolution(); 0: they are dropped.
-  std::uint32_t resolution_inputs = 0;
+  std::uint32_t early_packets = 0;           ///< kept for early(); 0: they are dropped
+  std::uint32_t resolution_inputs = 0;       ///< messages that wait for the driver; 0: likewise
   std::uint32_t deferred_stores = 4096;      ///< ends of out-of-order messages (engine/memory.hpp)
   std::uint32_t sack_threshold = 16 * 1024;  ///< bytes between SACKs (mrc-1.0 §2.6, [C-14])
   std::uint32_t burst = 1;  ///< consecutive packets of a queue pair on one path, most
@@ -121,22 +118,17 @@ struct PeerSpec {
   std::optional<PeerId> sibling{};
 };
 
-/// What numbers queue pairs and queues can have.
+inline constexpr std::uint32_t kMaxQueue = 1u << 15;    ///< requests of a queue, most
+inline constexpr std::uint32_t kMaxCqDepth = 1u << 22;  ///< entries of a completion queue, most
 
-/// Most requests of a send or receive queue.
-inline constexpr std::uint32_t kMaxQueue = 1u << 15;
-/// Most entries of a completion queue.
-inline constexpr std::uint32_t kMaxCqDepth = 1u << 22;
-
-/// A field, its value and what it may be.
+/// A field, as a program names it, its value and what it may be.
 struct Field {
-  const char* name;        ///< as a program names it
-  std::uint32_t value;     ///< what it is
-  std::uint32_t least;     ///< the smallest that it may be
-  std::uint32_t most;      ///< the largest that it may be
+  const char* name;
+  std::uint32_t value;
+  std::uint32_t least;
+  std::uint32_t most;
   std::uint32_t step = 1;  ///< it is a multiple of this
 
-  /// It may be that.
   [[nodiscard]] constexpr bool in_range() const noexcept {
     return value >= least && value <= most && value % step == 0;
   }
@@ -149,7 +141,7 @@ struct Field {
          (field.step == 1 ? "" : ", in steps of " + std::to_string(field.step));
 }
 
-/// The first of the fields that is out of its range; none if all are in.
+/// The first field that is out of its range.
 [[nodiscard]] constexpr std::optional<Field> out_of_range(
     std::initializer_list<Field> fields) noexcept {
   for (const Field& field : fields)
@@ -167,7 +159,6 @@ inline void check(std::string_view doing, std::initializer_list<Field> fields) {
   check(doing, out_of_range(fields));
 }
 
-/// See above.
 [[nodiscard]] constexpr std::optional<Field> out_of_range(const QpCapacity& c) noexcept {
   return out_of_range({{"capacity.send", c.send, 1, kMaxQueue},
                        {"capacity.receive", c.receive, 0, kMaxQueue},
@@ -176,7 +167,6 @@ inline void check(std::string_view doing, std::initializer_list<Field> fields) {
                        {"capacity.inline_bytes", c.inline_bytes, 0, kMaxInlineBytes}});
 }
 
-/// See above.
 [[nodiscard]] constexpr std::optional<Field> out_of_range(const QpAttributes& a) noexcept {
   return out_of_range({{"mtu", a.mtu, kSmallestMtu, kLargestMtu, kMtuUnit},
                        {"mpr", a.mpr, 1, UINT8_MAX},
@@ -205,7 +195,6 @@ inline void check(std::string_view doing, std::initializer_list<Field> fields) {
   return a;
 }
 
-/// See above.
 [[nodiscard]] constexpr QpAttributes with(QpAttributes a, const RtsAttributes& own) noexcept {
   a.mpr = own.mpr.value_or(a.mpr);
   a.max_wimm = own.max_wimm.value_or(a.max_wimm);

@@ -16,30 +16,20 @@ namespace mrc::inline v0_1::engine {
 
 namespace detail {
 
-/// Opcodes of a message's packets: middle, first, last, only.
-using MessageOpcodes = std::array<wire::Opcode, 4>;
-[[nodiscard]] constexpr MessageOpcodes single(wire::Opcode op) noexcept {
-  return {op, op, op, op};
-}
+/// Opcodes of packets by MessageKind: middle, first, last and only one of their message.
 inline constexpr auto kMessageOpcodes = [] {
-  using wire::Opcode;
-  const auto at = [](MessageKind k) { return static_cast<std::size_t>(k); };
-  std::array<MessageOpcodes, 9> of{};
-  of[at(MessageKind::write)] = {Opcode::write_middle, Opcode::write_first, Opcode::write_last,
-                                Opcode::write_only};
-  of[at(MessageKind::write_imm)] = {Opcode::write_middle, Opcode::write_first,
-                                    Opcode::write_last_imm, Opcode::write_only_imm};
-  of[at(MessageKind::send)] = {Opcode::send_middle, Opcode::send_first, Opcode::send_last,
-                               Opcode::send_only};
-  of[at(MessageKind::send_imm)] = {Opcode::send_middle, Opcode::send_first, Opcode::send_last_imm,
-                                   Opcode::send_only_imm};
-  of[at(MessageKind::read)] = single(Opcode::read_request);
-  of[at(MessageKind::compare_swap)] = single(Opcode::compare_swap);
-  of[at(MessageKind::fetch_add)] = single(Opcode::fetch_add);
-  of[at(MessageKind::read_response)] = {Opcode::read_response_middle, Opcode::read_response_first,
-                                        Opcode::read_response_last, Opcode::read_response_only};
-  of[at(MessageKind::atomic_response)] = single(Opcode::atomic_response);
-  return of;
+  using enum wire::Opcode;
+  return std::array<std::array<wire::Opcode, 4>, 9>{{
+      {write_middle, write_first, write_last, write_only},
+      {write_middle, write_first, write_last_imm, write_only_imm},
+      {send_middle, send_first, send_last, send_only},
+      {send_middle, send_first, send_last_imm, send_only_imm},
+      {read_request, read_request, read_request, read_request},
+      {compare_swap, compare_swap, compare_swap, compare_swap},
+      {fetch_add, fetch_add, fetch_add, fetch_add},
+      {read_response_middle, read_response_first, read_response_last, read_response_only},
+      {atomic_response, atomic_response, atomic_response, atomic_response},
+  }};
 }();
 
 [[nodiscard]] constexpr wire::Opcode opcode_of(MessageKind kind, bool first, bool last) noexcept {
