@@ -229,7 +229,7 @@ Qpn add(Datagrams& d, std::optional<SrqId> srq = {}, unsigned side = 0) {
   init.capacity.send = init.capacity.receive = 4;
   init.srq = srq;
   init.as_verbs = true;
-  const Result<Qpn> qpn = d.pair[side].create_datagram_qp(init);
+  const Result<Qpn> qpn = create_datagram_qp(d.pair[side], init);
   REQUIRE(qpn.ok());
   d.start(side, qpn.value());
   return qpn.value();
@@ -246,7 +246,7 @@ TEST_CASE("as verbs: slots of datagrams, and of a shared receive queue") {
     request.sges = {&sge, 1};
     request.remote_qpn = to;
     request.remote_q_key = Datagrams::kQKey;
-    return d.a().post_datagram(from, request, d.ends[0].other);
+    return post_datagram(d.a(), from, request, d.ends[0].other);
   };
   const auto share = [&] {
     const Sge sge{d.target(1, 0), Datagrams::kSlot, d.ends[1].target_key};
@@ -266,15 +266,15 @@ TEST_CASE("as verbs: slots of datagrams, and of a shared receive queue") {
   REQUIRE(d.b().poll_cq(d.ends[1].receive_cq, {&c, 1}) == 1);
   CHECK(share() == Errc::ok);
   CHECK(share() == Errc::queue_full);
-  REQUIRE(d.b().destroy_datagram_qp(to) == Errc::ok);  // and with it three completions
+  REQUIRE(destroy_datagram_qp(d.b(), to) == Errc::ok);  // and with it three completions
   for (unsigned i = 0; i < 3; ++i) CHECK(share() == Errc::ok);
   CHECK(share() == Errc::queue_full);
   CHECK(d.receives(1).empty());
 
-  engine::DatagramState const* const state = d.a().find_datagram_qp(from);
+  engine::DatagramState const* const state = find_datagram_qp(d.a(), from);
   DatagramChange change;
   change.state = QpState::err;
-  REQUIRE(d.a().modify_datagram_qp(from, change) == Errc::ok);
+  REQUIRE(modify_datagram_qp(d.a(), from, change) == Errc::ok);
   (void)d.sends(0);
   for (unsigned i = 0; i < 4; ++i) CHECK(post() == Errc::ok);
   CHECK(post() == Errc::queue_full);

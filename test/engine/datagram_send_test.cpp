@@ -85,20 +85,20 @@ TEST_CASE(
     CHECK(d.sends(0).size() == 16);  // wherever they are lost
   };
   const std::vector<path::PathSpec> paths{{Ev{7}, 2, 0}, {Ev{8}, 3, 0}, {Ev{9}, 2, 1}};
-  d.a().set_destination_paths(d.ends[0].other, paths);
+  set_destination_paths(d.a(), d.ends[0].other, paths);
   send();
   REQUIRE(seen.size() == 16);
   for (const SeenDatagram& one : seen)
     CHECK((one.plane == 2 && (one.ev == Ev{7} || one.ev == Ev{9})));
-  d.a().prefer_plane(d.ends[0].other, 3);
+  prefer_plane(d.a(), d.ends[0].other, 3);
   send();
   REQUIRE(seen.size() == 16);
   for (const SeenDatagram& one : seen) CHECK(one.ev == Ev{8});
-  d.a().set_destination_paths(d.ends[0].other, {});
+  set_destination_paths(d.a(), d.ends[0].other, {});
   send();
   CHECK(seen.empty());
   CHECK(d.a().stats().tx_datagrams_lost == 16);
-  d.a().set_destination_paths(d.ends[0].other, paths);
+  set_destination_paths(d.a(), d.ends[0].other, paths);
   send();
   CHECK(seen.size() == 16);
 }

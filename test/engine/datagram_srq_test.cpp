@@ -33,7 +33,7 @@ struct SharedDatagrams : Datagrams {
   }
   /// A queue pair in RTS that takes its receives there.
   Qpn add() {
-    const Result<Qpn> qpn = b().create_datagram_qp(init());
+    const Result<Qpn> qpn = create_datagram_qp(b(), init());
     REQUIRE(qpn.ok());
     start(1, qpn.value());
     return qpn.value();
@@ -115,12 +115,12 @@ TEST_CASE("datagram: an empty shared queue drops, and posting to one of its user
   SharedDatagrams d;
   const Qpn qpn = d.add();
   const Sge sge{d.target(1, 0), 2000, d.ends[1].target_key};
-  CHECK(d.b().post_datagram_receive(qpn, {1, {&sge, 1}}) == Errc::unsupported);
+  CHECK(post_datagram_receive(d.b(), qpn, {1, {&sge, 1}}) == Errc::unsupported);
   REQUIRE(d.post(0, {.remote = qpn}) == Errc::ok);
   d.pair.run_for(1ms);
   CHECK(d.receives(1).empty());
-  CHECK(d.b().find_datagram_qp(qpn)->stats.no_receive == 1);
-  CHECK(d.b().find_datagram_qp(qpn)->state == QpState::rts);
+  CHECK(find_datagram_qp(d.b(), qpn)->stats.no_receive == 1);
+  CHECK(find_datagram_qp(d.b(), qpn)->state == QpState::rts);
   REQUIRE(d.share(3) == Errc::ok);
   REQUIRE(d.post(0, {.remote = qpn}) == Errc::ok);
   d.pair.run_for(1ms);
@@ -128,9 +128,9 @@ TEST_CASE("datagram: an empty shared queue drops, and posting to one of its user
 
   engine::DatagramInit unknown = d.init();
   unknown.srq = SrqId{99};
-  CHECK(d.b().create_datagram_qp(unknown).error() == Errc::not_found);
+  CHECK(create_datagram_qp(d.b(), unknown).error() == Errc::not_found);
   CHECK(d.b().destroy_srq(d.srq) == Errc::in_use);
-  REQUIRE(d.b().destroy_datagram_qp(qpn) == Errc::ok);
+  REQUIRE(destroy_datagram_qp(d.b(), qpn) == Errc::ok);
   CHECK(d.b().destroy_srq(d.srq) == Errc::ok);
   CHECK(d.b().deregister_memory(d.ends[1].target_key) == Errc::ok);
 }
@@ -155,8 +155,8 @@ TEST_CASE("datagram: a receive of a shared queue that is too short fails one que
   CHECK(got[1].qpn == second);
   CHECK(d.holds(1, 1, 5, 100));
   CHECK(d.left() == 1);  // nobody else's are flushed
-  CHECK(d.b().find_datagram_qp(first)->cause == QpErrorCause::receive_too_short);
-  CHECK(d.b().find_datagram_qp(second)->state == QpState::rts);
+  CHECK(find_datagram_qp(d.b(), first)->cause == QpErrorCause::receive_too_short);
+  CHECK(find_datagram_qp(d.b(), second)->state == QpState::rts);
   const auto events = d.events();
   REQUIRE(events.size() == 3);
   CHECK(events[0].kind == Kind::qp_error);
@@ -164,7 +164,7 @@ TEST_CASE("datagram: a receive of a shared queue that is too short fails one que
   CHECK(events[1].qpn == first);
   CHECK(events[2].kind == Kind::srq_limit);
   // By the program's own wish it is told, too.
-  REQUIRE(d.b().modify_datagram_qp(second, {QpState::err, {}, {}}) == Errc::ok);
+  REQUIRE(modify_datagram_qp(d.b(), second, {QpState::err, {}, {}}) == Errc::ok);
   const auto last = d.events();
   REQUIRE(last.size() == 2);
   CHECK(last[1].kind == Kind::last_wqe);
@@ -177,14 +177,14 @@ TEST_CASE("datagram: memory of a shared queue that was withdrawn is not written 
   REQUIRE(d.share(0) == Errc::ok);
   REQUIRE(d.share(1) == Errc::ok);
   REQUIRE(d.b().deregister_memory(d.ends[1].target_key, true) == Errc::ok);
-  CHECK(d.b().find_datagram_qp(qpn)->state == QpState::rts);
+  CHECK(find_datagram_qp(d.b(), qpn)->state == QpState::rts);
   REQUIRE(d.post(0, {.remote = qpn}) == Errc::ok);
   d.pair.run_for(1ms);
   const auto got = d.receives(1);
   REQUIRE(got.size() == 1);
   CHECK(got[0].status == WcStatus::wr_flush_err);
   CHECK(d.target(1, 0)[0] == 0xEE);
-  CHECK(d.b().find_datagram_qp(qpn)->cause == QpErrorCause::memory_withdrawn);
+  CHECK(find_datagram_qp(d.b(), qpn)->cause == QpErrorCause::memory_withdrawn);
   CHECK(d.left() == 1);
 }
 

@@ -104,7 +104,7 @@ TEST_CASE("datagram: scatter and gather lists may split anywhere, inline data is
   const Sge into[] = {{d.target(1, 0), 7, d.ends[1].target_key},
                       {d.target(1, 1), 0, d.ends[1].target_key},
                       {d.target(1, 2), 2000, d.ends[1].target_key}};
-  REQUIRE(d.b().post_datagram_receive(d.ends[1].qpn, {1, into}) == Errc::ok);
+  REQUIRE(post_datagram_receive(d.b(), d.ends[1].qpn, {1, into}) == Errc::ok);
   REQUIRE(d.receive(1, 5) == Errc::ok);
   const Sge out[] = {{from.source.data() + 10, 1, from.source_key},
                      {from.source.data(), 0, from.source_key},
@@ -113,13 +113,13 @@ TEST_CASE("datagram: scatter and gather lists may split anywhere, inline data is
   request.sges = out;
   request.remote_qpn = d.ends[1].qpn;
   request.remote_q_key = Datagrams::kQKey;
-  REQUIRE(d.a().post_datagram(from.qpn, request, from.other) == Errc::ok);
+  REQUIRE(post_datagram(d.a(), from.qpn, request, from.other) == Errc::ok);
   std::array<std::uint8_t, 100> now{};
   now.fill(0x77);
   const Sge inlined{now.data(), 100, 0};
   request.sges = {&inlined, 1};
   request.flags.inline_data = true;
-  REQUIRE(d.a().post_datagram(from.qpn, request, from.other) == Errc::ok);
+  REQUIRE(post_datagram(d.a(), from.qpn, request, from.other) == Errc::ok);
   now.fill(0);
   d.pair.run_for(1ms);
   REQUIRE(d.receives(1).size() == 2);
@@ -139,19 +139,19 @@ TEST_CASE("datagram: limits of posting") {
   DatagramRequest request;
   const std::array<Sge, 4> four{};
   request.sges = four;
-  CHECK(d.a().post_datagram(d.ends[0].qpn, request, d.ends[0].other) == Errc::too_many_sges);
-  CHECK(d.a().post_datagram(d.ends[0].qpn, request, engine::DestinationId{9}) == Errc::not_found);
-  CHECK(d.a().post_datagram(Qpn{5}, request, d.ends[0].other) == Errc::not_found);
+  CHECK(post_datagram(d.a(), d.ends[0].qpn, request, d.ends[0].other) == Errc::too_many_sges);
+  CHECK(post_datagram(d.a(), d.ends[0].qpn, request, engine::DestinationId{9}) == Errc::not_found);
+  CHECK(post_datagram(d.a(), Qpn{5}, request, d.ends[0].other) == Errc::not_found);
   for (unsigned i = 0; i < 64; ++i) REQUIRE(d.post(0, {}) == Errc::ok);
   CHECK(d.post(0, {}) == Errc::queue_full);
-  CHECK(d.a().remove_destination(d.ends[0].other) == Errc::in_use);
+  CHECK(remove_destination(d.a(), d.ends[0].other) == Errc::in_use);
   CHECK(d.a().deregister_memory(d.ends[0].source_key) == Errc::in_use);
   d.pair.run_for(1ms);
   CHECK(d.sends(0).size() == 64);
-  CHECK(d.a().remove_destination(d.ends[0].other) == Errc::ok);
-  CHECK(d.a().remove_destination(d.ends[0].other) == Errc::not_found);
+  CHECK(remove_destination(d.a(), d.ends[0].other) == Errc::ok);
+  CHECK(remove_destination(d.a(), d.ends[0].other) == Errc::not_found);
   CHECK(d.a().deregister_memory(d.ends[0].source_key) == Errc::ok);  // no use is left over
-  CHECK(d.a().add_destination({}).error() == Errc::invalid_argument);
+  CHECK(add_destination(d.a(), {}).error() == Errc::invalid_argument);
 }
 
 TEST_CASE("datagram: what nobody wants is dropped and counted, and the sender never knows") {
@@ -164,7 +164,7 @@ TEST_CASE("datagram: what nobody wants is dropped and counted, and the sender ne
   (void)d.post(0, {.remote = Qpn{0x010777}});
   d.pair.run_for(1ms);
   CHECK(d.b().stats().drops.bad_qkey == 1);
-  CHECK(d.b().find_datagram_qp(d.ends[1].qpn)->stats.bad_qkey == 1);
+  CHECK(find_datagram_qp(d.b(), d.ends[1].qpn)->stats.bad_qkey == 1);
   CHECK(d.b().stats().drops.unknown_qp == 1);
   CHECK(d.receives(1).empty());
   const auto sent = d.sends(0);
@@ -173,7 +173,7 @@ TEST_CASE("datagram: what nobody wants is dropped and counted, and the sender ne
   (void)d.post(0, {.id = 5, .q_key = kOwnQKey | 1});  // its own, which is the same
   d.pair.run_for(1ms);
   CHECK(d.receives(1).size() == 1);
-  REQUIRE(d.b().modify_datagram_qp(d.ends[1].qpn, {QpState::err, {}, {}}) == Errc::ok);
+  REQUIRE(modify_datagram_qp(d.b(), d.ends[1].qpn, {QpState::err, {}, {}}) == Errc::ok);
   (void)d.post(0, {});
   d.pair.run_for(1ms);
   CHECK(d.b().stats().drops.wrong_state == 1);
@@ -191,14 +191,14 @@ TEST_CASE("datagram: a receive that is too short fails its queue pair, as in RoC
   CHECK(got[0].status == WcStatus::loc_len_err);
   CHECK(got[1].status == WcStatus::wr_flush_err);
   CHECK(d.target(1, 0)[0] == 0xEE);
-  const auto* qp = d.b().find_datagram_qp(d.ends[1].qpn);
+  const auto* qp = find_datagram_qp(d.b(), d.ends[1].qpn);
   CHECK(qp->state == QpState::err);
   CHECK(qp->cause == QpErrorCause::receive_too_short);
   Engine::Event event;
   bool told = false;
   while (d.b().poll_event(event)) told = told || event.kind == Engine::Event::Kind::qp_error;
   CHECK(told);
-  REQUIRE(d.b().modify_datagram_qp(d.ends[1].qpn, {QpState::reset, {}, {}}) == Errc::ok);
+  REQUIRE(modify_datagram_qp(d.b(), d.ends[1].qpn, {QpState::reset, {}, {}}) == Errc::ok);
   d.start(1, d.ends[1].qpn);
   REQUIRE(d.receive(1, 2, 140) == Errc::ok);
   REQUIRE(d.post(0, {.length = 100}) == Errc::ok);
@@ -212,27 +212,27 @@ TEST_CASE("datagram: states, one step at a time") {
   const Qpn q = d.create(0);
   const auto step = [&](QpState s, std::optional<std::uint32_t> key = {},
                         std::optional<Psn> psn = {}) {
-    return d.a().modify_datagram_qp(q, {s, key, psn});
+    return modify_datagram_qp(d.a(), q, {s, key, psn});
   };
   CHECK(step(QpState::rtr) == Errc::invalid_state);
   CHECK(step(QpState::err) == Errc::invalid_state);
-  CHECK(d.a().post_datagram_receive(q, {}) == Errc::invalid_state);
+  CHECK(post_datagram_receive(d.a(), q, {}) == Errc::invalid_state);
   CHECK(step(QpState::init, 1, Psn{5}) == Errc::invalid_argument);
   CHECK(step(QpState::init, 1) == Errc::ok);
-  CHECK(d.a().post_datagram_receive(q, {}) == Errc::ok);
+  CHECK(post_datagram_receive(d.a(), q, {}) == Errc::ok);
   CHECK(step(QpState::init, 2) == Errc::ok);
   CHECK(step(QpState::rts) == Errc::invalid_state);
   CHECK(step(QpState::rtr) == Errc::ok);
-  CHECK(d.a().post_datagram(q, {}, d.ends[0].other) == Errc::invalid_state);
+  CHECK(post_datagram(d.a(), q, {}, d.ends[0].other) == Errc::invalid_state);
   CHECK(step(QpState::rts, {}, Psn{0xFFFFFF}) == Errc::ok);
   CHECK(step(QpState::rts, 3) == Errc::ok);
-  CHECK(d.a().find_datagram_qp(q)->q_key == 3);
+  CHECK(find_datagram_qp(d.a(), q)->q_key == 3);
   std::vector<SeenDatagram> seen;
   watch(d, seen);
   DatagramRequest request;
   request.remote_qpn = d.ends[1].qpn;
-  REQUIRE(d.a().post_datagram(q, request, d.ends[0].other) == Errc::ok);
-  REQUIRE(d.a().post_datagram(q, request, d.ends[0].other) == Errc::ok);
+  REQUIRE(post_datagram(d.a(), q, request, d.ends[0].other) == Errc::ok);
+  REQUIRE(post_datagram(d.a(), q, request, d.ends[0].other) == Errc::ok);
   d.pair.run_for(1ms);
   REQUIRE(seen.size() == 2);
   CHECK(seen[0].header.psn == Psn{0xFFFFFF});
@@ -242,8 +242,8 @@ TEST_CASE("datagram: states, one step at a time") {
   CHECK(step(QpState::err) == Errc::ok);
   CHECK(d.receives(0).size() == 1);  // flushed
   CHECK(d.a().destroy_cq(d.ends[0].send_cq) == Errc::in_use);
-  CHECK(d.a().destroy_datagram_qp(q) == Errc::ok);
-  CHECK(d.a().destroy_datagram_qp(q) == Errc::not_found);
+  CHECK(destroy_datagram_qp(d.a(), q) == Errc::ok);
+  CHECK(destroy_datagram_qp(d.a(), q) == Errc::not_found);
   CHECK(d.a().destroy_qp(d.ends[0].qpn) == Errc::not_found);  // it is of the other kind
   CHECK(d.a().datagram_qp_count() == 1);
 }
@@ -298,15 +298,15 @@ TEST_CASE("datagram: an overrun queue and withdrawn memory fail the queue pair, 
   for (std::uint32_t i = 0; i < 5; ++i)
     REQUIRE(d.post(0, {.flags = {.signaled = false}}) == Errc::ok);
   d.pair.run_for(1ms);
-  const auto* b = d.b().find_datagram_qp(d.ends[1].qpn);
+  const auto* b = find_datagram_qp(d.b(), d.ends[1].qpn);
   CHECK(b->state == QpState::err);
   CHECK(b->cause == QpErrorCause::cq_overrun);
   CHECK(d.sends(0).empty());  // unsignaled
-  CHECK(d.a().find_datagram_qp(d.ends[0].qpn)->state == QpState::rts);
+  CHECK(find_datagram_qp(d.a(), d.ends[0].qpn)->state == QpState::rts);
 
   REQUIRE(d.post(0, {.id = 1}) == Errc::ok);
   REQUIRE(d.a().deregister_memory(d.ends[0].source_key, true) == Errc::ok);
-  const auto* a = d.a().find_datagram_qp(d.ends[0].qpn);
+  const auto* a = find_datagram_qp(d.a(), d.ends[0].qpn);
   CHECK(a->state == QpState::err);
   CHECK(a->cause == QpErrorCause::memory_withdrawn);
   const auto flushed = d.sends(0);

@@ -149,8 +149,8 @@ class World {
     for (Side& s : sides_) {
       Engine& e = *s.engine;
       for (const Qpn q : s.qps) require(e.destroy_qp(q) == Errc::ok);
-      for (const Qpn q : s.datagram_qps) require(e.destroy_datagram_qp(q) == Errc::ok);
-      for (const DestinationId d : s.destinations) require(e.remove_destination(d) == Errc::ok);
+      for (const Qpn q : s.datagram_qps) require(destroy_datagram_qp(e, q) == Errc::ok);
+      for (const DestinationId d : s.destinations) require(remove_destination(e, d) == Errc::ok);
       require(e.free_records() == e.options().max_outstanding);
       for (const PeerId p : s.peers) {
         const Peer& peer = *e.find_peer(p);

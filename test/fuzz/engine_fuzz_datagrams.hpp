@@ -29,7 +29,7 @@ class DatagramSteps {
     spec.peer = PeerId{100};
     for (std::uint32_t i = paths; i > 0; --i)
       spec.paths.push_back({Ev{i}, static_cast<Plane>(i % 2), static_cast<std::uint16_t>(i)});
-    const auto r = sides_[side].engine->add_destination(spec);
+    const auto r = add_destination(*sides_[side].engine, spec);
     if (r) sides_[side].destinations.push_back(r.value());
   }
   /// Makes, changes or destroys a datagram queue pair or a destination.
@@ -45,15 +45,15 @@ class DatagramSteps {
       case 1:
         change.state = static_cast<QpState>(in_.below(5));
         if (in_.below(4) == 3) change.q_key = in_.below(2);
-        (void)e.modify_datagram_qp(q, change);
+        (void)modify_datagram_qp(e, q, change);
         return;
       case 2:
-        return drop_one(in_, s.datagram_qps, [&](Qpn d) { return e.destroy_datagram_qp(d); });
+        return drop_one(in_, s.datagram_qps, [&](Qpn d) { return destroy_datagram_qp(e, d); });
       case 3:
         return make_destination(side, in_.below(4));
       case 4:
         return drop_one(in_, s.destinations,
-                        [&](DestinationId d) { return e.remove_destination(d); });
+                        [&](DestinationId d) { return remove_destination(e, d); });
       default:
         to_rts(side, q);
     }
@@ -71,7 +71,7 @@ class DatagramSteps {
     r.flags.inline_data = (flags & 12) == 12;
     r.to.traffic_class = in_.byte();
     const DestinationId to = choose(in_, s.destinations, DestinationId{9});
-    (void)s.engine->post_datagram(choose(in_, s.datagram_qps, Qpn{7}), r, to);
+    (void)post_datagram(*s.engine, choose(in_, s.datagram_qps, Qpn{7}), r, to);
   }
   void post_receive(unsigned side) {
     Side& s = sides_[side];
@@ -80,7 +80,7 @@ class DatagramSteps {
     const Qpn q = choose(in_, s.datagram_qps, Qpn{7});
     const ReceiveRequest r{in_.byte(), to.sges};
     // What is received there is no breach of the arena.
-    if (s.engine->post_datagram_receive(q, r) == Errc::ok && !to.sges.empty())
+    if (post_datagram_receive(*s.engine, q, r) == Errc::ok && !to.sges.empty())
       s.arena.grant(to.slot);
   }
 
@@ -92,13 +92,13 @@ class DatagramSteps {
     init.send_cq = init.receive_cq = cq;
     init.capacity = {1 + in_.below(20), in_.below(20), in_.below(4), in_.below(100), in_.below(4)};
     init.mtu = 256;
-    if (const auto r = s.engine->create_datagram_qp(init)) s.datagram_qps.push_back(r.value());
+    if (const auto r = create_datagram_qp(*s.engine, init)) s.datagram_qps.push_back(r.value());
   }
   void to_rts(unsigned side, Qpn q) {
     Engine& e = *sides_[side].engine;
-    (void)e.modify_datagram_qp(q, {QpState::init, 0u, {}});
-    (void)e.modify_datagram_qp(q, {QpState::rtr, {}, {}});
-    (void)e.modify_datagram_qp(q, {QpState::rts, {}, {}});
+    (void)modify_datagram_qp(e, q, {QpState::init, 0u, {}});
+    (void)modify_datagram_qp(e, q, {QpState::rtr, {}, {}});
+    (void)modify_datagram_qp(e, q, {QpState::rts, {}, {}});
   }
   /// A queue pair of the other kind.
   Qpn other_qp(unsigned side) { return choose(in_, sides_[side].qps, Qpn{in_.byte()}); }

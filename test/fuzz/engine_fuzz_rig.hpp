@@ -13,6 +13,7 @@
 
 #include "fuzz/fuzz.hpp"
 #include "mrc/engine/engine.hpp"
+#include "mrc/resolve/datagrams.hpp"
 
 // What engine_fuzz.cpp is made of: the memory that it watches, what it knows of a side.
 namespace mrc::fuzz {

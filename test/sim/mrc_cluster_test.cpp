@@ -97,7 +97,9 @@ TEST_CASE("MRC in a fabric: 16 senders that know of each other hardly overflow t
     for (unsigned from = 4; from < 20; ++from) {
       flows.push_back(rig.cluster.open(from, 0));
       engine::Engine& engine = rig.cluster.host(from).engine();
-      if (hinted) engine.for_each_qp([&](const auto& qp) { (void)engine.set_sharers(qp.qpn, 16); });
+      if (hinted)
+        engine.context().objects.for_each_qp(
+            [&](const auto& qp) { (void)engine.set_sharers(qp.qpn, 16); });
     }
     rig.stopped = true;  // one message each
     for (const FlowId flow : flows) rig.cluster.send(flow, 1024 * 1024, rig.sent++);

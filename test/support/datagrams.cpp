@@ -26,7 +26,7 @@ Datagrams::Datagrams(const DatagramSetup& s, std::uint64_t seed) : setup(s), pai
       for (unsigned i = 0; i < s.pair.paths; ++i)
         spec.paths.push_back(
             {Ev{0x1000 * (p + 1) + i}, static_cast<Plane>(p), static_cast<std::uint16_t>(i)});
-    end.other = *engine.add_destination(spec);
+    end.other = *add_destination(engine, spec);
   }
 }
 
@@ -37,16 +37,16 @@ Qpn Datagrams::create(unsigned side) {
   init.receive_cq = ends[side].receive_cq;
   init.capacity = setup.capacity;
   init.mtu = setup.mtu;
-  const Result<Qpn> qpn = pair[side].create_datagram_qp(init);
+  const Result<Qpn> qpn = create_datagram_qp(pair[side], init);
   REQUIRE(qpn.ok());
   return qpn.value();
 }
 
 void Datagrams::start(unsigned side, Qpn qpn) {
   Engine& engine = pair[side];
-  REQUIRE(engine.modify_datagram_qp(qpn, {QpState::init, kQKey, {}}) == Errc::ok);
-  REQUIRE(engine.modify_datagram_qp(qpn, {QpState::rtr, {}, {}}) == Errc::ok);
-  REQUIRE(engine.modify_datagram_qp(qpn, {QpState::rts, {}, {}}) == Errc::ok);
+  REQUIRE(modify_datagram_qp(engine, qpn, {QpState::init, kQKey, {}}) == Errc::ok);
+  REQUIRE(modify_datagram_qp(engine, qpn, {QpState::rtr, {}, {}}) == Errc::ok);
+  REQUIRE(modify_datagram_qp(engine, qpn, {QpState::rts, {}, {}}) == Errc::ok);
 }
 
 Errc Datagrams::post(unsigned side, const Post& p) {
@@ -60,12 +60,12 @@ Errc Datagrams::post(unsigned side, const Post& p) {
   request.remote_q_key = p.q_key;
   request.immediate = p.immediate;
   request.flags = p.flags;
-  return pair[side].post_datagram(end.qpn, request, end.other);
+  return post_datagram(pair[side], end.qpn, request, end.other);
 }
 
 Errc Datagrams::receive(unsigned side, std::uint32_t slot, std::uint32_t bytes) {
   const Sge sge{target(side, slot), bytes, ends[side].target_key};
-  return pair[side].post_datagram_receive(ends[side].qpn, {slot, {&sge, 1}});
+  return post_datagram_receive(pair[side], ends[side].qpn, {slot, {&sge, 1}});
 }
 
 std::uint8_t* Datagrams::target(unsigned side, std::uint64_t slot) {

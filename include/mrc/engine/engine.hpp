@@ -23,19 +23,7 @@
 #include "mrc/engine/verbs_types.hpp"
 #include "mrc/wire/burst.hpp"
 
-namespace mrc::inline v0_1 {
-struct DatagramChange;
-struct DatagramRequest;
-}  // namespace mrc::inline v0_1
-
 namespace mrc::inline v0_1::engine {
-
-class DatagramService;
-class DatagramTables;
-enum class DestinationId : std::uint32_t;
-struct DatagramInit;
-struct DatagramState;
-struct DestinationSpec;
 
 /// The MRC protocol engine of one device: queue pairs, their reliability, paths and congestion
 /// control. Sans-IO: no clock, no socket, no thread; the same object runs under real ports, under
@@ -201,43 +189,6 @@ class Engine {
     return Errc::ok;
   }
 
-  // --- Application calls: unreliable datagrams, beside MRC -------------------------------------
-  // Declared here, defined by the module that brings them (resolve/datagrams.hpp), but for
-  // their number.
-
-  /// Creates a datagram queue pair in RESET; its number is of the same space as those of others.
-  /// Errc::invalid_argument if a value is out of its documented range, Errc::not_found if there is
-  /// no such shared receive queue.
-  Result<Qpn> create_datagram_qp(const DatagramInit& init);
-  /// In any state. What is posted is discarded without completions.
-  Errc destroy_datagram_qp(Qpn qpn) noexcept;
-  /// One step to another state. Errc::invalid_state if the present one does not allow it,
-  /// Errc::invalid_argument if an attribute belongs to another step.
-  Errc modify_datagram_qp(Qpn qpn, const DatagramChange& change) noexcept;
-  /// Adds a device that datagrams can be sent to. Errc::invalid_argument if it has no paths. Throws
-  /// std::bad_alloc.
-  Result<DestinationId> add_destination(const DestinationSpec& spec);
-  /// It has these paths from now on; while there are none, datagrams to it are lost. May throw
-  /// std::bad_alloc.
-  void set_destination_paths(DestinationId id, std::span<const path::PathSpec> paths);
-  /// Its paths that begin in that plane are tried first.
-  void prefer_plane(DestinationId id, Plane plane) noexcept;
-  /// Errc::in_use while datagrams to it are posted.
-  Errc remove_destination(DestinationId id) noexcept;
-  /// Posts a datagram to a device; needs RTS. Nothing is posted when it fails. The GID in
-  /// request.to is the caller's: it has found `to` by it.
-  Errc post_datagram(Qpn qpn, const DatagramRequest& request, DestinationId to) noexcept;
-  /// Posts a receive request of a datagram queue pair; needs INIT, RTR or RTS. A datagram needs
-  /// kGrhBytes more memory than it has payload; one that finds less moves the queue pair to ERR.
-  /// Errc::unsupported if its receives come from a shared queue.
-  Errc post_datagram_receive(Qpn qpn, const ReceiveRequest& request) noexcept;
-  /// A datagram queue pair; null if there is none with this number.
-  [[nodiscard]] const DatagramState* find_datagram_qp(Qpn qpn) const noexcept;
-  /// Datagram queue pairs that exist, in any state.
-  [[nodiscard]] std::uint32_t datagram_qp_count() const noexcept {
-    return ctx_.service != nullptr ? ctx_.service->qp_count() : 0;
-  }
-
   // --- Inputs -----------------------------------------------------------------------------------
 
   /// Packets that a port received.
@@ -366,26 +317,24 @@ class Engine {
   /// A peer, to be changed.
   [[nodiscard]] Peer* find_peer(PeerId peer) noexcept { return ctx_.objects.peer(peer); }
 
+  /// What the parts share. For drivers to look at, and for datagrams (resolve/datagrams.hpp).
+  [[nodiscard]] Context& context() noexcept { return ctx_; }
+  [[nodiscard]] const Context& context() const noexcept { return ctx_; }
+  /// For datagrams.
+  [[nodiscard]] Teardown& teardown() noexcept { return teardown_; }
   [[nodiscard]] const EngineOptions& options() const noexcept { return ctx_.options; }
   /// Counters of the whole engine.
   [[nodiscard]] const EngineStats& stats() const noexcept { return ctx_.stats; }
   /// Packets of a plane that were dropped because their iCRC was wrong.
   [[nodiscard]] std::uint64_t bad_icrc(Plane plane) const noexcept { return bad_icrc_[plane]; }
-  /// Calls fn(const QueuePairState&) for each queue pair.
-  template <class F>
-  void for_each_qp(F&& fn) const {
-    ctx_.objects.for_each_qp(fn);
-  }
-  /// Places for queue pairs, most of which may be empty: to look at some of them at a time.
-  [[nodiscard]] std::size_t qp_places() const noexcept { return ctx_.objects.qp_places(); }
-  /// The queue pair in a place below qp_places(); null if it is empty.
-  [[nodiscard]] const QueuePairState* qp_at(std::size_t place) const noexcept {
-    return ctx_.objects.qp_at(place);
-  }
   /// Counters of a queue pair, with its present RTT, window and bytes in flight.
   [[nodiscard]] QpStats qp_stats(const QueuePairState& qp) const noexcept;
   /// Queue pairs that exist, in any state.
   [[nodiscard]] std::uint32_t qp_count() const noexcept { return ctx_.objects.qp_count(); }
+  /// Datagram queue pairs that exist, in any state.
+  [[nodiscard]] std::uint32_t datagram_qp_count() const noexcept {
+    return ctx_.service != nullptr ? ctx_.service->qp_count() : 0;
+  }
   [[nodiscard]] std::uint32_t peer_count() const noexcept { return ctx_.objects.peer_count(); }
   /// How many packets more can be in flight; max_outstanding when the engine is idle.
   [[nodiscard]] std::size_t free_records() const noexcept {
@@ -418,9 +367,6 @@ class Engine {
   void receive_part(Time now, const QueuePairState& qp, const wire::RxPacket& part) noexcept;
   void resume(QueuePairState& qp, Plane plane) noexcept;
   void receive_datagram(const wire::RxPacket& packet) noexcept;
-  [[nodiscard]] DatagramService& datagrams();
-  [[nodiscard]] DatagramTables* datagram_tables() const noexcept;
-  [[nodiscard]] DatagramState* datagram_qp(Qpn qpn) const noexcept;
   [[nodiscard]] bool keep_early(const QueuePairState& qp, const wire::RxPacket& packet,
                                 const wire::Bth& bth) noexcept;
   void receive_endpoint(Time now, const wire::RxPacket& packet, QueuePairState* via) noexcept;

@@ -13,7 +13,7 @@
 namespace mrc::inline v0_1::engine {
 
 /// What an engine carries beside connected queue pairs: unreliable datagrams, which a module brings
-/// (Engine::create_datagram_qp()). Their queue pairs share numbers, completion queues and memory
+/// (resolve/datagrams.hpp). Their queue pairs share numbers, completion queues and memory
 /// with the others. An engine without has none of this, and each call below is a branch.
 class EngineService {
  public:

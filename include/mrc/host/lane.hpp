@@ -207,7 +207,7 @@ class MRC_LOCAL alignas(64) Lane {  // shares no cache line with another one
   /// Places for queue pairs.
   [[nodiscard]] std::size_t qp_places() noexcept {
     const std::lock_guard lock(mutex_);
-    return engine_.qp_places();
+    return engine_.context().objects.qp_places();
   }
   /// Some of the queue pairs, from place `at` on, at most `most`. Moves `at` behind the last place
   /// that was looked at: all of them have been told once that is qp_places().

@@ -598,9 +598,9 @@ std::vector<QpReport> Lane::queue_pairs(std::size_t& at, std::size_t most) {
   const std::size_t enough = std::min(most, kReports);
   const std::lock_guard lock(mutex_);
   const Time now = monotonic_now();
-  const std::size_t end = std::min(engine_.qp_places(), at + kPlaces);
+  const std::size_t end = std::min(engine_.context().objects.qp_places(), at + kPlaces);
   for (; at < end && reports.size() < enough; ++at)
-    if (const engine::QueuePairState* qp = engine_.qp_at(at))
+    if (const engine::QueuePairState* qp = engine_.context().objects.qp_at(at))
       reports.push_back(report_of(*qp, now));
   return reports;
 }

@@ -12,6 +12,7 @@
 #include "mrc/exchange/connection_info.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/resolve/connector.hpp"
+#include "mrc/resolve/datagrams.hpp"
 
 namespace mrc::inline v0_1::detail {
 
@@ -217,7 +218,7 @@ bool Connector::surely_belongs(const port::IpAddress& address, const Destination
 
 Interest Connector::interest(Qpn qpn, Qpn peer, const port::IpAddress& from) {
   if (engine_.find_qp(qpn) == nullptr)
-    return engine_.find_datagram_qp(qpn) == nullptr ? Interest::none : Interest::known;
+    return engine::find_datagram_qp(engine_, qpn) == nullptr ? Interest::none : Interest::known;
   const auto at = entries_.find(value(qpn));
   if (at == entries_.end() || at->second.destination.qpn != peer) return Interest::known;
   return is_of(at->second, from) ? Interest::wanted : Interest::known;

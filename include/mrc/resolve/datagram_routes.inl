@@ -56,9 +56,9 @@ Result<engine::DestinationId> DatagramRoutes::find(Time now, const port::IpAddre
     planes_.ports[way.contact.plane]->add_peer(spec.peer, way.paths.route);
     spec.paths.insert(spec.paths.end(), way.paths.specs.begin(), way.paths.specs.end());
   }
-  Result<engine::DestinationId> id = engine_.add_destination(spec);
+  Result<engine::DestinationId> id = engine::add_destination(engine_, spec);
   if (!id) return id;
-  engine_.set_destination_paths(*id, allowed_paths(plan.ways));
+  engine::set_destination_paths(engine_, *id, allowed_paths(plan.ways));
   Entry entry{key, *id, std::move(plan.ways)};
   entry.live = true;
   entry.next = asks_ && entry.ways.size() > 1 ? now : kNever;
@@ -98,7 +98,7 @@ void DatagramRoutes::use_best(Entry& entry) {
   entry.used = index;
   const auto place = static_cast<std::size_t>(&entry - entries_.data());
   planes_.ports[best->contact.plane]->add_peer(peer_of(place), best->paths.route);
-  engine_.prefer_plane(entry.id, best->contact.plane);
+  engine::prefer_plane(engine_, entry.id, best->contact.plane);
 }
 
 /// The paths of the likeliest address in each plane, without those that are denied.
@@ -117,8 +117,8 @@ std::vector<path::PathSpec> DatagramRoutes::allowed_paths(const std::vector<Way>
 void DatagramRoutes::deny_paths() noexcept {
   for (const Entry& entry : entries_) try {
       if (!entry.live) continue;
-      engine_.set_destination_paths(entry.id, allowed_paths(entry.ways));
-      engine_.prefer_plane(entry.id, entry.ways[entry.used].contact.plane);
+      engine::set_destination_paths(engine_, entry.id, allowed_paths(entry.ways));
+      engine::prefer_plane(engine_, entry.id, entry.ways[entry.used].contact.plane);
     } catch (const std::exception&) {  // out of memory: the paths stay as they are
     }
 }
@@ -135,7 +135,8 @@ Result<std::size_t> DatagramRoutes::place() {
   if (entries_.size() < kMost) return entries_.size();
   for (std::size_t n = 0; n < entries_.size(); ++n) {
     const std::size_t at = std::exchange(oldest_, (oldest_ + 1) % entries_.size());
-    if (entries_[at].live && engine_.remove_destination(entries_[at].id) != Errc::ok) continue;
+    if (entries_[at].live && engine::remove_destination(engine_, entries_[at].id) != Errc::ok)
+      continue;
     forget(at);
     return at;
   }

@@ -23,7 +23,7 @@
 
 namespace mrc::inline v0_1::engine {
 
-/// Where datagrams go, as a queue pair names it (Engine::add_destination()).
+/// Where datagrams go, as a queue pair names it (add_destination()).
 enum class DestinationId : std::uint32_t {};
 
 /// A posted datagram.
@@ -323,5 +323,39 @@ class MRC_LOCAL DatagramService final : public EngineService {
   List<&DatagramState::ready_hook> blocked_;  ///< the oldest one finds no room, until wake()
   List<&DatagramState::given_hook> given_;    ///< with datagrams in the newest burst
 };
+
+class Engine;
+
+// What an engine with datagrams can do, of whose kind one thread at a time uses it.
+
+/// Creates a datagram queue pair in RESET; its number is of the same space as those of others.
+/// Errc::invalid_argument if a value is out of its documented range, Errc::not_found if there is
+/// no such shared receive queue.
+Result<Qpn> create_datagram_qp(Engine& engine, const DatagramInit& init);
+/// In any state. What is posted is discarded without completions.
+Errc destroy_datagram_qp(Engine& engine, Qpn qpn) noexcept;
+/// One step to another state. Errc::invalid_state if the present one does not allow it,
+/// Errc::invalid_argument if an attribute belongs to another step.
+Errc modify_datagram_qp(Engine& engine, Qpn qpn, const DatagramChange& change) noexcept;
+/// Adds a device that datagrams can be sent to. Errc::invalid_argument if it has no paths. Throws
+/// std::bad_alloc.
+Result<DestinationId> add_destination(Engine& engine, const DestinationSpec& spec);
+/// It has these paths from now on; while there are none, datagrams to it are lost. May throw
+/// std::bad_alloc.
+void set_destination_paths(Engine& engine, DestinationId id, std::span<const path::PathSpec> paths);
+/// Its paths that begin in that plane are tried first.
+void prefer_plane(Engine& engine, DestinationId id, Plane plane) noexcept;
+/// Errc::in_use while datagrams to it are posted.
+Errc remove_destination(Engine& engine, DestinationId id) noexcept;
+/// Posts a datagram to a device; needs RTS. Nothing is posted when it fails. The GID in
+/// request.to is the caller's: it has found `to` by it.
+Errc post_datagram(Engine& engine, Qpn qpn, const DatagramRequest& request,
+                   DestinationId to) noexcept;
+/// Posts a receive request of a datagram queue pair; needs INIT, RTR or RTS. A datagram needs
+/// kGrhBytes more memory than it has payload; one that finds less moves the queue pair to ERR.
+/// Errc::unsupported if its receives come from a shared queue.
+Errc post_datagram_receive(Engine& engine, Qpn qpn, const ReceiveRequest& request) noexcept;
+/// A datagram queue pair; null if there is none with this number.
+[[nodiscard]] const DatagramState* find_datagram_qp(const Engine& engine, Qpn qpn) noexcept;
 
 }  // namespace mrc::inline v0_1::engine

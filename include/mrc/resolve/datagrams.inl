@@ -512,42 +512,44 @@ namespace detail {
   return false;
 }
 
-}  // namespace detail
-
 /// Made when first needed. Throws std::bad_alloc.
-DatagramService& Engine::datagrams() {
-  if (!ctx_.service) ctx_.service = std::make_unique<DatagramService>(ctx_, teardown_);
-  return static_cast<DatagramService&>(*ctx_.service);
+[[nodiscard]] inline DatagramService& datagrams(Engine& engine) {
+  auto& service = engine.context().service;
+  if (!service) service = std::make_unique<DatagramService>(engine.context(), engine.teardown());
+  return static_cast<DatagramService&>(*service);
 }
 
 /// Null before there was one.
-DatagramTables* Engine::datagram_tables() const noexcept {
-  auto* service = static_cast<DatagramService*>(ctx_.service.get());
+[[nodiscard]] inline DatagramTables* datagram_tables(const Engine& engine) noexcept {
+  auto* service = static_cast<DatagramService*>(engine.context().service.get());
   return service == nullptr ? nullptr : &service->tables();
 }
 
 /// Null when there is no such datagram queue pair.
-DatagramState* Engine::datagram_qp(Qpn qpn) const noexcept {
-  DatagramTables* tables = datagram_tables();
+[[nodiscard]] inline DatagramState* datagram_qp(const Engine& engine, Qpn qpn) noexcept {
+  DatagramTables* tables = datagram_tables(engine);
   return tables == nullptr ? nullptr : tables->qp(qpn);
 }
 
-Result<Qpn> Engine::create_datagram_qp(const DatagramInit& asked) {
+}  // namespace detail
+
+Result<Qpn> create_datagram_qp(Engine& engine, const DatagramInit& asked) {
+  Context& ctx = engine.context();
   if (!detail::in_range(asked)) return Errc::invalid_argument;
   DatagramInit init = asked;
-  SharedReceiveQueue* srq = init.srq ? ctx_.objects.srq(*init.srq) : nullptr;
+  SharedReceiveQueue* srq = init.srq ? ctx.objects.srq(*init.srq) : nullptr;
   if (init.srq) {
     if (srq == nullptr) return Errc::not_found;
     init.capacity.receive = init.capacity.receive_sges = 0;
   }
-  const EngineOptions& o = ctx_.options;
+  const EngineOptions& o = ctx.options;
   if (o.holding_planes != 0 && init.capacity.send_sges > o.held_copies)
     return Errc::invalid_argument;  // one packet could not be held
-  CompletionRing* send_cq = ctx_.completions.find(init.send_cq);
-  CompletionRing* receive_cq = ctx_.completions.find(init.receive_cq);
-  if (!ctx_.objects.has_pd(init.pd) || send_cq == nullptr || receive_cq == nullptr)
+  CompletionRing* send_cq = ctx.completions.find(init.send_cq);
+  CompletionRing* receive_cq = ctx.completions.find(init.receive_cq);
+  if (!ctx.objects.has_pd(init.pd) || send_cq == nullptr || receive_cq == nullptr)
     return Errc::not_found;
-  const Result<Qpn> qpn = datagrams().tables().add_qp(init);
+  const Result<Qpn> qpn = detail::datagrams(engine).tables().add_qp(init);
   if (!qpn) return qpn;
   if (srq != nullptr) ++srq->users;
   ++send_cq->users;
@@ -556,39 +558,40 @@ Result<Qpn> Engine::create_datagram_qp(const DatagramInit& asked) {
   return qpn;
 }
 
-Errc Engine::destroy_datagram_qp(Qpn qpn) noexcept {
-  DatagramState* qp = datagram_qp(qpn);
+Errc destroy_datagram_qp(Engine& engine, Qpn qpn) noexcept {
+  Context& ctx = engine.context();
+  DatagramState* qp = detail::datagram_qp(engine, qpn);
   if (qp == nullptr) return Errc::not_found;
-  datagrams().clear(*qp);
-  ctx_.completions.forget(qpn);
-  --ctx_.completions.find(qp->init.send_cq)->users;
-  --ctx_.completions.find(qp->init.receive_cq)->users;
-  if (qp->init.srq) --ctx_.objects.srq(*qp->init.srq)->users;
-  datagrams().tables().remove_qp(qpn);
+  detail::datagrams(engine).clear(*qp);
+  ctx.completions.forget(qpn);
+  --ctx.completions.find(qp->init.send_cq)->users;
+  --ctx.completions.find(qp->init.receive_cq)->users;
+  if (qp->init.srq) --ctx.objects.srq(*qp->init.srq)->users;
+  detail::datagrams(engine).tables().remove_qp(qpn);
   return Errc::ok;
 }
 
-Errc Engine::modify_datagram_qp(Qpn qpn, const DatagramChange& change) noexcept {
-  DatagramState* qp = datagram_qp(qpn);
+Errc modify_datagram_qp(Engine& engine, Qpn qpn, const DatagramChange& change) noexcept {
+  Context& ctx = engine.context();
+  DatagramState* qp = detail::datagram_qp(engine, qpn);
   if (qp == nullptr) return Errc::not_found;
   if (!detail::allowed(qp->state, change.state)) return Errc::invalid_state;
   const bool live = change.state != QpState::reset && change.state != QpState::err;
   const bool starts = change.state == QpState::rts && qp->state == QpState::rtr;
   if ((change.q_key && !live) || (change.send_psn && !starts)) return Errc::invalid_argument;
   if (change.state == QpState::err) {
-    datagrams().fail(*qp, QpErrorCause::requested);
-    teardown_.fail_overrun_queues();
+    detail::datagrams(engine).fail(*qp, QpErrorCause::requested);
+    engine.teardown().fail_overrun_queues();
     return Errc::ok;
   }
   if (change.state == QpState::reset) {
-    datagrams().clear(*qp);
+    detail::datagrams(engine).clear(*qp);
     qp->cause = QpErrorCause::none;
     qp->q_key = 0;
   }
   if (change.q_key) qp->q_key = *change.q_key;
   if (starts) {
-    const Psn first =
-        change.send_psn.value_or(Psn{static_cast<std::uint32_t>(ctx_.secrets.next())});
+    const Psn first = change.send_psn.value_or(Psn{static_cast<std::uint32_t>(ctx.secrets.next())});
     // `first` is that of the next entry.
     qp->first_psn = first - static_cast<std::int32_t>(qp->queue.posted() & 0xFFFFFF);
   }
@@ -596,38 +599,40 @@ Errc Engine::modify_datagram_qp(Qpn qpn, const DatagramChange& change) noexcept 
   return Errc::ok;
 }
 
-Result<DestinationId> Engine::add_destination(const DestinationSpec& spec) {
+Result<DestinationId> add_destination(Engine& engine, const DestinationSpec& spec) {
   const auto unknown = [](const path::PathSpec& path) { return path.plane >= kMaxPlanes; };
   if (spec.paths.empty() || std::any_of(spec.paths.begin(), spec.paths.end(), unknown))
     return Errc::invalid_argument;
-  return datagrams().tables().add_destination(spec);
+  return detail::datagrams(engine).tables().add_destination(spec);
 }
 
-Errc Engine::remove_destination(DestinationId id) noexcept {
-  DatagramTables* tables = datagram_tables();
+Errc remove_destination(Engine& engine, DestinationId id) noexcept {
+  DatagramTables* tables = detail::datagram_tables(engine);
   return tables == nullptr ? Errc::not_found : tables->remove_destination(id);
 }
 
-void Engine::set_destination_paths(DestinationId id, std::span<const path::PathSpec> paths) {
-  if (DatagramTables* tables = datagram_tables()) tables->set_paths(id, paths);
+void set_destination_paths(Engine& engine, DestinationId id,
+                           std::span<const path::PathSpec> paths) {
+  if (DatagramTables* tables = detail::datagram_tables(engine)) tables->set_paths(id, paths);
 }
 
-void Engine::prefer_plane(DestinationId id, Plane plane) noexcept {
-  if (DatagramTables* tables = datagram_tables()) tables->prefer_plane(id, plane);
+void prefer_plane(Engine& engine, DestinationId id, Plane plane) noexcept {
+  if (DatagramTables* tables = detail::datagram_tables(engine)) tables->prefer_plane(id, plane);
 }
 
-Errc Engine::post_datagram(Qpn qpn, const DatagramRequest& request, DestinationId to) noexcept {
-  DatagramState* qp = datagram_qp(qpn);
-  return qp == nullptr ? Errc::not_found : datagrams().post(*qp, request, to);
+Errc post_datagram(Engine& engine, Qpn qpn, const DatagramRequest& request,
+                   DestinationId to) noexcept {
+  DatagramState* qp = detail::datagram_qp(engine, qpn);
+  return qp == nullptr ? Errc::not_found : detail::datagrams(engine).post(*qp, request, to);
 }
 
-Errc Engine::post_datagram_receive(Qpn qpn, const ReceiveRequest& request) noexcept {
-  DatagramState* qp = datagram_qp(qpn);
-  return qp == nullptr ? Errc::not_found : datagrams().post_receive(*qp, request);
+Errc post_datagram_receive(Engine& engine, Qpn qpn, const ReceiveRequest& request) noexcept {
+  DatagramState* qp = detail::datagram_qp(engine, qpn);
+  return qp == nullptr ? Errc::not_found : detail::datagrams(engine).post_receive(*qp, request);
 }
 
-const DatagramState* Engine::find_datagram_qp(Qpn qpn) const noexcept {
-  return datagram_qp(qpn);
+const DatagramState* find_datagram_qp(const Engine& engine, Qpn qpn) noexcept {
+  return detail::datagram_qp(engine, qpn);
 }
 
 Result<Qpn> DatagramTables::add_qp(const DatagramInit& init) {

@@ -94,12 +94,12 @@ std::vector<EndpointResponse> LaneResolver::request_endpoints(
 Result<Qpn> LaneResolver::create_datagram_qp(engine::DatagramInit init) {
   init.mtu = std::bit_floor(std::min(lane_.planes().mtu, wire::kMaxDatagram));
   const std::lock_guard lock(lane_.mutex());
-  return lane_.engine().create_datagram_qp(init);
+  return engine::create_datagram_qp(lane_.engine(), init);
 }
 
 DatagramInfo LaneResolver::query_datagram_qp(Qpn qpn) {
   const std::lock_guard lock(lane_.mutex());
-  const engine::DatagramState* qp = lane_.engine().find_datagram_qp(qpn);
+  const engine::DatagramState* qp = engine::find_datagram_qp(lane_.engine(), qpn);
   if (qp == nullptr) throw Error(Errc::not_found, "this queue pair was closed");
   DatagramInfo info;
   info.state = qp->state;
@@ -132,7 +132,7 @@ Errc LaneResolver::post_datagrams(Qpn qpn, std::span<const DatagramRequest> requ
   return lane_.with_doorbell([&](engine::Engine& engine, Time now) {
     for (const DatagramRequest& request : requests) {
       const auto to = datagram_routes_.find(now, request.to.gid, request.remote_qpn, qpn);
-      const Errc e = to ? engine.post_datagram(qpn, request, to.value()) : to.error();
+      const Errc e = to ? engine::post_datagram(engine, qpn, request, to.value()) : to.error();
       if (e != Errc::ok) return e;
       ++posted;
     }
@@ -142,13 +142,13 @@ Errc LaneResolver::post_datagrams(Qpn qpn, std::span<const DatagramRequest> requ
 
 Errc LaneResolver::close_datagram_qp(Qpn qpn) noexcept {
   const std::lock_guard lock(lane_.mutex());
-  if (lane_.engine().find_datagram_qp(qpn) == nullptr) return Errc::not_found;
+  if (engine::find_datagram_qp(lane_.engine(), qpn) == nullptr) return Errc::not_found;
   (void)lane_.rounds().send(monotonic_now());  // what is posted
   lane_.events().remove_if([qpn](const DeviceEvent& event) {
     return event.qpn == qpn &&
            (event.kind == DeviceEvent::Kind::qp_error || event.kind == DeviceEvent::Kind::last_wqe);
   });
-  const Errc e = lane_.engine().destroy_datagram_qp(qpn);
+  const Errc e = engine::destroy_datagram_qp(lane_.engine(), qpn);
   lane_.progress().deadline_changed();
   return e;
 }
@@ -227,14 +227,15 @@ QpState DatagramQueuePair::state() const noexcept {
   if (const Errc e = detail::usable(core_); e != Errc::ok)
     return e == Errc::forked ? QpState::err : QpState::reset;
   return lane_->with_engine([&](engine::Engine& engine, Time) {
-    const auto* qp = engine.find_datagram_qp(qpn_);
+    const auto* qp = engine::find_datagram_qp(engine, qpn_);
     return qp == nullptr ? QpState::reset : qp->state;
   });
 }
 Errc DatagramQueuePair::modify(const DatagramChange& change) noexcept {
   if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
-  return lane_->with_doorbell(
-      [&](engine::Engine& engine, Time) { return engine.modify_datagram_qp(qpn_, change); });
+  return lane_->with_doorbell([&](engine::Engine& engine, Time) {
+    return engine::modify_datagram_qp(engine, qpn_, change);
+  });
 }
 Errc DatagramQueuePair::start(std::uint32_t q_key) noexcept {
   if (detail::usable(core_) == Errc::ok && state() != QpState::reset) return Errc::invalid_state;
@@ -266,8 +267,9 @@ Errc DatagramQueuePair::post_sends(std::span<const DatagramRequest> requests,
 }
 Errc DatagramQueuePair::post_receive(const ReceiveRequest& request) noexcept {
   if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
-  return lane_->with_events(
-      [&](engine::Engine& engine, Time) { return engine.post_datagram_receive(qpn_, request); });
+  return lane_->with_events([&](engine::Engine& engine, Time) {
+    return engine::post_datagram_receive(engine, qpn_, request);
+  });
 }
 Errc DatagramQueuePair::complete_send(std::uint64_t wr_id, WcStatus status) noexcept {
   if (const Errc e = detail::usable(core_); e != Errc::ok) return e;

@@ -166,7 +166,7 @@ inline void SoakAudit::check_queue_pairs(const SoakHost& host) const {
   const engine::Engine& e = host.engine();
   std::uint64_t first = 0, again = 0, duplicates = 0, accepted = 0, errors = 0;
   bool waits = false;
-  e.for_each_qp([&](const engine::QueuePairState& state) {
+  e.context().objects.for_each_qp([&](const engine::QueuePairState& state) {
     const auto* qp = &state;
     const QpStats stats = e.qp_stats(state);
     first += stats.tx_packets;
