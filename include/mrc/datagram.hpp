@@ -12,7 +12,7 @@
 #include "mrc/core/types.hpp"
 #include "mrc/engine/verbs_types.hpp"
 #include "mrc/net/address.hpp"
-#include "mrc/path/expand.hpp"
+#include "mrc/path/ev_format.hpp"
 #include "mrc/profile_types.hpp"
 
 namespace mrc::inline v0_1 {

@@ -13,7 +13,7 @@
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/net/address.hpp"
-#include "mrc/path/expand.hpp"
+#include "mrc/path/ev_format.hpp"
 
 namespace mrc::inline v0_1 {
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "mrc/control/expand.hpp"
 #include "mrc/core/random.hpp"
-#include "mrc/path/expand.hpp"
 
 namespace mrc::path::expand_model_test {
 namespace {

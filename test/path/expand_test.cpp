@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mrc/path/expand.hpp"
+#include "mrc/control/expand.hpp"
 
 #include <doctest/doctest.h>
 
 #include <set>
 
 #include "mrc/core/random.hpp"
+#include "mrc/wire/ip.hpp"
 
 namespace mrc::path::expand_test {
 namespace {
@@ -140,11 +141,12 @@ TEST_CASE("pack: values side by side, too large ones refused") {
 }
 
 TEST_CASE("structured EVs: which half is the source port [C-5]") {
+  using wire::EvFormat;
   const Ev ev{0x05A31234};
-  CHECK(split_stev(ev) == StevFields{0x1234, 0x05A3});
-  CHECK(split_stev(ev, StevOrder::high_to_source_port) == StevFields{0x05A3, 0x1234});
-  for (const auto order : {StevOrder::low_to_source_port, StevOrder::high_to_source_port})
-    CHECK(join_stev(split_stev(ev, order), order) == ev);
+  CHECK(wire::to_wire(ev, EvFormat::stev) == wire::WireEntropy{0x1234, 0x05A3});
+  CHECK(wire::to_wire(ev, EvFormat::stev_swapped) == wire::WireEntropy{0x05A3, 0x1234});
+  for (const auto format : {EvFormat::stev, EvFormat::stev_swapped})
+    CHECK(wire::from_wire(wire::to_wire(ev, format), format) == ev);
   CHECK(feedback_ev(EvMode::udp, {}, bytes({0xC1, 0x23})) == Ev{0xC123});
 }
 

@@ -7,6 +7,7 @@
 #include "mrc/control/client.inl"
 #include "mrc/control/device_control.inl"
 #include "mrc/control/dumps.inl"
+#include "mrc/control/expand.inl"
 #include "mrc/control/host_store.inl"
 #include "mrc/control/line_server.inl"
 #include "mrc/control/profiles.inl"

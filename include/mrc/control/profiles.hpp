@@ -18,10 +18,10 @@
 #include <vector>
 
 #include "mrc/cc/controller.hpp"
+#include "mrc/control/expand.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/core/random.hpp"
 #include "mrc/core/types.hpp"
-#include "mrc/path/expand.hpp"
 #include "mrc/path/path_set.hpp"
 #include "mrc/plane/plane.hpp"
 #include "mrc/profile_types.hpp"

@@ -9,7 +9,6 @@
 
 #include "mrc/core/error.hpp"
 #include "mrc/core/types.hpp"
-#include "mrc/path/expand.hpp"
 #include "mrc/path/path_entry.hpp"
 
 namespace mrc::inline v0_1::path {
@@ -179,13 +178,6 @@ struct UsidTemplate {
   /// All paths over planes 0 .. planes-1 and uplinks 0 .. uplinks-1, planes alternating: a universe
   /// for a PathSet or an explicit EvProfile. port_path is the uplink. Throws mrc::Error.
   [[nodiscard]] std::vector<PathSpec> paths(unsigned planes, unsigned uplinks) const;
-
-  /// The template for one destination as fields of the API, for expand(), with a block in front of
-  /// each carrier. Such an EV is longer than ev(), since each uSID has its own plane bits. Set-up
-  /// only; throws mrc::Error.
-  [[nodiscard]] std::vector<EvField> fields(std::uint32_t downlink_number) const;
-  /// The format that goes with fields(): 32 bits per block, 16 per uSID.
-  [[nodiscard]] EvFormatProfile format() const;
 };
 
 }  // namespace mrc::inline v0_1::path

@@ -76,32 +76,4 @@ std::vector<PathSpec> UsidTemplate::paths(unsigned planes, unsigned uplinks) con
   return specs;
 }
 
-std::vector<EvField> UsidTemplate::fields(std::uint32_t downlink_number) const {
-  if (check() != Errc::ok) throw Error(check(), "uSID template is not valid");
-  if (downlink_number >= downlink.limit())
-    throw Error(Errc::invalid_argument, "uSID template: downlink is " +
-                                            std::to_string(downlink_number) + ", must be below " +
-                                            std::to_string(downlink.limit()));
-  std::vector<EvField> out;
-  for (std::size_t i = 0; i < usids.size(); ++i) {
-    if (i % kUsidsPerCarrier == 0) out.push_back({32, block, 0, 0, 0});
-    EvField f{16, usids[i], 0, 0, plane.mask()};
-    if (i == uplink_usid) f.mask |= uplink.mask();
-    if (i == usids.size() - 1)
-      f.init_val = downlink.set(static_cast<Usid>(f.init_val), downlink_number);
-    f.max_val = low_mask(ev_bits(f));
-    out.push_back(f);
-  }
-  return out;
-}
-
-EvFormatProfile UsidTemplate::format() const {
-  EvFormatProfile out{EvMode::srv6, usids.size() > kUsidsPerCarrier, {}};
-  for (std::size_t i = 0; i < usids.size(); ++i) {
-    if (i % kUsidsPerCarrier == 0) out.fields.push_back({32});
-    out.fields.push_back({16});
-  }
-  return out;
-}
-
 }  // namespace mrc::inline v0_1::path

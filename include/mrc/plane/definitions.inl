@@ -8,7 +8,6 @@
 #include "mrc/exchange/connection_info.inl"
 #include "mrc/net/address.inl"
 #include "mrc/net/interface.inl"
-#include "mrc/path/expand.inl"
 #include "mrc/plane/plane.inl"
 #include "mrc/plane/slot.inl"
 #include "mrc/plane/udp_kind.inl"

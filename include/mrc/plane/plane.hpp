@@ -22,7 +22,7 @@
 #include "mrc/core/types.hpp"
 #include "mrc/core/unique_fd.hpp"
 #include "mrc/net/address.hpp"
-#include "mrc/path/expand.hpp"
+#include "mrc/path/ev_format.hpp"
 #include "mrc/path/path_entry.hpp"
 #include "mrc/plane/slot.hpp"
 #include "mrc/profile_types.hpp"

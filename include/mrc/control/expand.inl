@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-#include "mrc/path/expand.hpp"
+#include "mrc/control/expand.hpp"
 
 namespace mrc::inline v0_1::path {
 namespace detail {
