@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "device/gid_rig.hpp"
-#include "mrc/wire/headers.hpp"
+#include "mrc/resolve/packets.hpp"
 
 using namespace mrc;
 using namespace mrc::test;

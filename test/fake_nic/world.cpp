@@ -10,7 +10,7 @@
 #include <cstring>
 
 #include "fake_nic/rules.hpp"
-#include "mrc/wire/ip.hpp"
+#include "mrc/resolve/packets.hpp"
 
 namespace mrc::test::fake_nic {
 

@@ -9,6 +9,7 @@
 #include "fuzz/fuzz.hpp"
 #include "mrc/fabric/packet.hpp"
 #include "mrc/wire/icrc.hpp"
+#include "support/header_of.hpp"
 
 // Fuzzes everything that reads bytes from the network before a queue pair is known. The first input
 // byte selects: bit 0 whole packet or transport part, bit 1 mend the checks that random bytes never

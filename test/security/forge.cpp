@@ -21,7 +21,7 @@
 #include "arguments.hpp"
 #include "mrc/core/random.hpp"
 #include "mrc/net/address.hpp"
-#include "mrc/wire/transport.hpp"
+#include "mrc/resolve/packets.hpp"
 #include "sender.hpp"
 #include "watch.hpp"
 

@@ -10,8 +10,8 @@
 
 #include "mrc/datagram.hpp"
 #include "mrc/resolve/datagrams.hpp"
-#include "mrc/wire/transport.hpp"
 #include "support/engine_pair.hpp"
+#include "support/header_of.hpp"
 
 /// A datagram queue pair on each side of two engines, with memory and completion queues.
 namespace mrc::test {

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "mrc/fabric/packet.hpp"
-#include "mrc/wire/transport.hpp"
+#include "support/header_of.hpp"
 #include "vectors.hpp"
 
 namespace mrc::wire::datagram_test {

@@ -10,6 +10,7 @@
 #include "mrc/core/random.hpp"
 #include "mrc/fabric/packet.hpp"
 #include "mrc/wire/icrc.hpp"
+#include "support/header_of.hpp"
 #include "vectors.hpp"
 
 namespace mrc::wire::packet_test {
@@ -349,7 +350,7 @@ TEST_CASE("trimming: a tunnelled packet of which only the outer length was chang
   Ipv6& outer = *reinterpret_cast<Ipv6*>(packet.data());
   outer.payload_length = static_cast<std::uint16_t>(40 + kTrimKeep);
   CHECK(parse(packet) == PacketError::bad_ip_length);  // not said to be trimmed
-  outer.set_dscp(12);
+  set_dscp(outer, 12);
   ParsedPacket p;
   REQUIRE(parse(packet, p) == PacketError::none);
   CHECK(p.transport.size() == kTrimKeep - sizeof(Udp));

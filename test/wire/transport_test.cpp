@@ -8,6 +8,7 @@
 
 #include "mrc/core/random.hpp"
 #include "mrc/wire/transport.hpp"
+#include "support/header_of.hpp"
 #include "vectors.hpp"
 
 namespace mrc::wire::transport_test {

@@ -14,8 +14,8 @@
 
 #include "common/interrupt.hpp"
 #include "mrc/core/error.hpp"
+#include "mrc/fabric/packet.hpp"
 #include "mrc/net/address.hpp"
-#include "mrc/wire/headers.hpp"
 
 namespace mrc::probe_tool {
 namespace {

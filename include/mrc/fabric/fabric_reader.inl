@@ -22,8 +22,8 @@
 #include "mrc/core/error.hpp"
 #include "mrc/fabric/description.hpp"
 #include "mrc/fabric/json.hpp"
+#include "mrc/fabric/packet.hpp"
 #include "mrc/path/path_entry.hpp"
-#include "mrc/wire/headers.hpp"
 
 namespace mrc::inline v0_1::fabric::detail {
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 
 #include "mrc/core/types.hpp"
 #include "mrc/wire/burst.hpp"
@@ -13,6 +14,87 @@
 #include "mrc/wire/transport.hpp"
 
 namespace mrc::inline v0_1::wire {
+
+/// Lengths in bytes of everything in a packet except its payload. A data packet (mrc-1.0 §1.1,
+/// §1.2, §4.3):
+///
+///     Ethernet header                 14   kEthernetHeader; kEthernetLink with FCS, preamble, gap
+///     outer IPv6 header               40 \  if encapsulated
+///     segment routing header      8 + 16 |  with Encapsulation::srh
+///     IPv6 or IPv4 header       40 or 20 |  envelope_size(), which the port adds
+///     UDP header                       8 /
+///     BTH                             12 \  transport packet (wire::TxPacket) from here on
+///     METH                             4 |
+///     TSETH                            4 |  with a timestamp
+///     RETH                            16 |
+///     ImmDt                            4 /  with immediate data; write_header_size()
+///     payload
+///     pad                           0..3    kMaxPad
+///     iCRC                             4    kIcrcSize
+
+/// The headers in front of the IP header that is nearest to UDP (mrc-1.0 §1.1, §4.3).
+enum class Encapsulation : std::uint8_t {
+  none,          ///< IPv4 or IPv6, UDP
+  ipv6_in_ipv6,  ///< outer IPv6 (uSIDs in its destination), IPv6, UDP
+  srh,           ///< outer IPv6, segment routing header, IPv6, UDP
+};
+
+/// Ethernet header, without VLAN tag.
+inline constexpr std::size_t kEthernetHeader = 14;
+/// What a frame occupies on a link besides its IP packet: header, FCS 4, preamble 8, gap 12.
+inline constexpr std::size_t kEthernetLink = kEthernetHeader + 4 + 8 + 12;
+
+/// Protocol numbers of what an outer IPv6 header is followed by.
+inline constexpr std::uint8_t kNextIpv6 = 41;     ///< an encapsulated IPv6 packet
+inline constexpr std::uint8_t kNextRouting = 43;  ///< a routing header
+
+/// Segment routing header, without its segments (16 bytes each, last segment first).
+struct Srh {
+  std::uint8_t next_header = 0;  ///< protocol number
+  std::uint8_t ext_length = 0;   ///< in 8-byte units, without the first unit; two per segment
+  std::uint8_t routing_type = kRoutingType;  ///< kRoutingType
+  std::uint8_t segments_left = 0;            ///< segments still to visit
+  std::uint8_t last_entry = 0;               ///< index of the last segment
+  std::uint8_t flags = 0;                    ///< sent 0
+  Be16 tag;                                  ///< sent 0
+
+  /// routing_type of an SRH.
+  static constexpr std::uint8_t kRoutingType = 4;
+
+  /// Bytes of header, segments and TLVs.
+  [[nodiscard]] constexpr std::size_t total_length() const noexcept {
+    return 8u * (ext_length + std::size_t{1});
+  }
+};
+
+static_assert(sizeof(Srh) == 8 && alignof(Srh) == 1 && std::is_trivially_copyable_v<Srh>);
+static_assert(offsetof(Srh, next_header) == 0 && offsetof(Srh, ext_length) == 1);
+static_assert(offsetof(Srh, routing_type) == 2 && offsetof(Srh, segments_left) == 3);
+static_assert(offsetof(Srh, last_entry) == 4 && offsetof(Srh, flags) == 5);
+static_assert(offsetof(Srh, tag) == 6);
+
+/// Segment routing header with one segment, the most that MRC needs (mrc-1.0 §4.3).
+inline constexpr std::size_t kSrhSize = sizeof(Srh) + sizeof(IpAddress);
+
+/// From the outermost IP header to the UDP header, both included. IPv4 is never encapsulated.
+[[nodiscard]] constexpr std::size_t envelope_size(bool ipv4, Encapsulation e) noexcept {
+  if (e == Encapsulation::none) return envelope_size(ipv4);
+  return sizeof(Ipv6) + (e == Encapsulation::srh ? kSrhSize : 0) + envelope_size(ipv4);
+}
+/// Largest envelope_size().
+inline constexpr std::size_t kMaxEnvelope = envelope_size(false, Encapsulation::srh);
+static_assert(kEthernetLink == 38 && kMaxEnvelope == 112);
+// Parts of packets pass in every encapsulation.
+static_assert(kMaxPart + kMaxEnvelope <= 1280);
+
+/// Sets the DSCP; keeps ECN and flow label.
+constexpr void set_dscp(Ipv6& ip, std::uint8_t dscp) noexcept {
+  ip.set_first_word(make_tos(dscp, ip.ecn()), ip.flow_label());
+}
+/// Sets the DSCP; keeps ECN. Does not update the checksum.
+constexpr void set_dscp(Ipv4& ip, std::uint8_t dscp) noexcept {
+  ip.tos = make_tos(dscp, ip.ecn());
+}
 
 /// Whole layer 3 packets, outermost IP header to iCRC: locate headers, parse, build, trim.
 

@@ -266,7 +266,7 @@ std::size_t trim_packet(MutableBytes packet, std::size_t keep, std::uint8_t dscp
   if (at.ip_version == 4) {
     Ipv4& ip = *reinterpret_cast<Ipv4*>(packet.data());
     ip.total_length = static_cast<std::uint16_t>(end);
-    ip.set_dscp(dscp);
+    set_dscp(ip, dscp);
     ip.checksum = 0;
     ip.checksum = ipv4_checksum(packet.first(at.udp));
     return end;
@@ -275,7 +275,7 @@ std::size_t trim_packet(MutableBytes packet, std::size_t keep, std::uint8_t dscp
   inner.payload_length = static_cast<std::uint16_t>(kept);
   Ipv6& outer = *reinterpret_cast<Ipv6*>(packet.data());
   outer.payload_length = static_cast<std::uint16_t>(end - sizeof(Ipv6));
-  outer.set_dscp(dscp);
+  set_dscp(outer, dscp);
   return end;
 }
 

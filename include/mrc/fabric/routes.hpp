@@ -9,9 +9,9 @@
 
 #include "mrc/core/types.hpp"
 #include "mrc/fabric/description.hpp"
+#include "mrc/fabric/packet.hpp"
 #include "mrc/fabric/usid.hpp"
 #include "mrc/path/path_entry.hpp"
-#include "mrc/wire/headers.hpp"
 
 /// All paths between two hosts of a fabric (mrc-1.0 §4.2). Set-up only.
 namespace mrc::inline v0_1::fabric {

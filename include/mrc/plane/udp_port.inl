@@ -427,8 +427,7 @@ void UdpPort::tie_to(const Interface& interface) {
 }
 
 std::uint32_t UdpPort::room() const noexcept {
-  const auto headers =
-      static_cast<std::uint32_t>(wire::envelope_size(is_v4(local_.ip), wire::Encapsulation::none));
+  const auto headers = static_cast<std::uint32_t>(wire::envelope_size(is_v4(local_.ip)));
   return std::min(std::max(outgoing_mtu_, 576u) - headers, UdpTransmitter::kMaxMessage);
 }
 

@@ -9,8 +9,8 @@
 #include <memory>
 
 #include "mrc/engine/engine.hpp"
+#include "mrc/resolve/packets.hpp"
 #include "mrc/wire/ip.hpp"
-#include "mrc/wire/transport.hpp"
 
 namespace mrc::inline v0_1::engine {
 

@@ -17,7 +17,7 @@
 #include "mrc/core/types.hpp"
 #include "mrc/exchange/connection_info.hpp"
 #include "mrc/net/address.hpp"
-#include "mrc/wire/headers.hpp"
+#include "mrc/resolve/packets.hpp"
 
 namespace mrc::inline v0_1 {
 

@@ -16,7 +16,7 @@
 #include "mrc/host/device_core.hpp"
 #include "mrc/host/peers.hpp"
 #include "mrc/plane/plane.hpp"
-#include "mrc/wire/transport.hpp"
+#include "mrc/resolve/packets.hpp"
 
 namespace mrc::inline v0_1::detail {
 

@@ -94,7 +94,7 @@ struct alignas(64) Packet {
     head_length = static_cast<std::uint16_t>(udp + kept);
     inner().payload_length = static_cast<std::uint16_t>(kept);
     outer().payload_length = static_cast<std::uint16_t>(head_length - sizeof(wire::Ipv6));
-    outer().set_dscp(dscp);
+    wire::set_dscp(outer(), dscp);
     length = head_length;
     payload.clear();
     trimmed = true;

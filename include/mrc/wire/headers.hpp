@@ -707,48 +707,13 @@ class Tag {
   std::uint64_t bits_ = kNone;
 };
 
-/// Lengths in bytes of everything in a packet except its payload. A data packet (mrc-1.0 §1.1,
-/// §1.2, §4.3):
-///
-///     Ethernet header                 14   kEthernetHeader; kEthernetLink with FCS, preamble, gap
-///     outer IPv6 header               40 \  if encapsulated
-///     segment routing header      8 + 16 |  with Encapsulation::srh
-///     IPv6 or IPv4 header       40 or 20 |  envelope_size(), which the port adds
-///     UDP header                       8 /
-///     BTH                             12 \  transport packet (wire::TxPacket) from here on
-///     METH                             4 |
-///     TSETH                            4 |  with a timestamp
-///     RETH                            16 |
-///     ImmDt                            4 /  with immediate data; write_header_size()
-///     payload
-///     pad                           0..3    kMaxPad
-///     iCRC                             4    kIcrcSize
-
-/// The headers in front of the IP header that is nearest to UDP (mrc-1.0 §1.1, §4.3).
-enum class Encapsulation : std::uint8_t {
-  none,          ///< IPv4 or IPv6, UDP
-  ipv6_in_ipv6,  ///< outer IPv6 (uSIDs in its destination), IPv6, UDP
-  srh,           ///< outer IPv6, segment routing header, IPv6, UDP
-};
-
-/// Ethernet header, without VLAN tag.
-inline constexpr std::size_t kEthernetHeader = 14;
-/// What a frame occupies on a link besides its IP packet: header, FCS 4, preamble 8, gap 12.
-inline constexpr std::size_t kEthernetLink = kEthernetHeader + 4 + 8 + 12;
-
-/// Segment routing header with one segment, the most that MRC needs (mrc-1.0 §4.3).
-inline constexpr std::size_t kSrhSize = sizeof(Srh) + sizeof(IpAddress);
-
-/// From the outermost IP header to the UDP header, both included. IPv4 is never encapsulated.
-[[nodiscard]] constexpr std::size_t envelope_size(bool ipv4, Encapsulation e) noexcept {
-  const std::size_t inner = (ipv4 ? sizeof(Ipv4) : sizeof(Ipv6)) + sizeof(Udp);
-  if (e == Encapsulation::none) return inner;
-  return sizeof(Ipv6) + (e == Encapsulation::srh ? kSrhSize : 0) + inner;
+/// From the IP header to the UDP header, both included.
+[[nodiscard]] constexpr std::size_t envelope_size(bool ipv4) noexcept {
+  return (ipv4 ? sizeof(Ipv4) : sizeof(Ipv6)) + sizeof(Udp);
 }
-/// Largest envelope_size().
-inline constexpr std::size_t kMaxEnvelope = envelope_size(false, Encapsulation::srh);
 
-/// From BTH to the last extension header of a data packet.
+/// From BTH to the last extension header of a data packet: BTH 12, METH 4, TSETH 4 with a
+/// timestamp, RETH 16, ImmDt 4 with immediate data (mrc-1.0 §1.2). Payload, pad and iCRC follow.
 [[nodiscard]] constexpr std::size_t write_header_size(bool timestamp, bool immediate) noexcept {
   return sizeof(Bth) + sizeof(Meth) + (timestamp ? sizeof(Tseth) : 0) + sizeof(Reth) +
          (immediate ? sizeof(ImmDt) : 0);
@@ -774,52 +739,6 @@ inline constexpr std::uint32_t kNominalIp = 40;
 /// What the nominal size adds to the transport packet.
 inline constexpr std::uint32_t kNominalOverhead = nominal_size(sizeof(Udp));
 
-static_assert(kEthernetLink == 38 && kMaxEnvelope == 112 && kMaxWriteHeader == 40);
-static_assert(kMaxWriteOverhead == 47 && kNominalOverhead == 48);
-
-/// Messages by which OpenMRC devices find out how to reach a queue pair of which only GID and QPN
-/// are known (resolve/resolution.hpp). An extension: the opcode is not one of MRC, and other
-/// implementations drop it.
-
-/// Steps of a resolution. "A" asks, "B" answers.
-enum class ResolutionStep : std::uint8_t {
-  hello = 1,      ///< A to B: A's nonce
-  challenge = 2,  ///< B to A: both nonces; B keeps nothing
-  offer = 3,      ///< A to B: both nonces, and A's ConnectionInfo
-  answer = 4,  ///< B to A: both nonces, and B's ConnectionInfo unless its queue pair is not ready
-};
-
-/// Header of a resolution message, behind the BTH. In front of a ConnectionInfo in its encoded
-/// form, and zero bytes up to the message's size.
-struct ResolutionHeader {
-  static constexpr std::uint32_t kMagic = 0x4F4D5258;  ///< "OMRX"
-  static constexpr std::uint8_t kVersion = 1;          ///< of this layout
-
-  Be32 magic;                            ///< kMagic
-  std::uint8_t version;                  ///< kVersion
-  std::uint8_t step;                     ///< ResolutionStep
-  Be16 info_length;                      ///< bytes of the ConnectionInfo; 0: none
-  Be64 nonce_a;                          ///< random, of A
-  Be64 nonce_b;                          ///< of B; 0 in a hello
-  Be32 qpn_a;                            ///< queue pair that A wants to connect
-  Be32 qpn_b;                            ///< queue pair that it wants to connect to
-  IpAddress address;                     ///< where the sender receives
-  Be16 udp_port;                         ///< likewise
-  std::array<std::uint8_t, 2> reserved;  ///< 0
-};
-static_assert(sizeof(ResolutionHeader) == 52 && alignof(ResolutionHeader) == 1);
-
-/// A resolution message without its ConnectionInfo.
-struct ResolutionPacket {
-  Bth bth;                  ///< dqp: the receiver's queue pair, whose slot names the process
-  ResolutionHeader header;  ///< what the message says
-};
-static_assert(sizeof(ResolutionPacket) == 64);
-
-/// Size of every hello and challenge, BTH included: so no answer is larger than what asked for it.
-inline constexpr std::size_t kShortResolution = sizeof(ResolutionPacket);
-/// Size of every offer, and most of an answer. Fits into the smallest MTU of IPv6 behind a uSID
-/// stack.
-inline constexpr std::size_t kLongResolution = 1088;
+static_assert(kMaxWriteHeader == 40 && kMaxWriteOverhead == 47 && kNominalOverhead == 48);
 
 }  // namespace mrc::inline v0_1::wire

@@ -99,10 +99,8 @@ using IpAddress = std::array<std::uint8_t, 16>;
 /// An Ethernet address.
 using MacAddress = std::array<std::uint8_t, 6>;
 
-/// Protocol numbers, for IPv6's next header and IPv4's protocol field.
+/// Protocol number of UDP.
 inline constexpr std::uint8_t kNextUdp = 17;
-inline constexpr std::uint8_t kNextIpv6 = 41;     ///< an encapsulated IPv6 packet
-inline constexpr std::uint8_t kNextRouting = 43;  ///< a routing header
 /// Destination port of MRC (mrc-1.0 [C-1]).
 inline constexpr std::uint16_t kUdpPort = 4791;
 /// Also accepted: some copies of the specification print this port (mrc-1.0 [C-1]).
@@ -168,10 +166,6 @@ struct Ipv6 {
   constexpr void set_first_word(std::uint8_t traffic_class, std::uint32_t flow_label) noexcept {
     version_tc_label = 0x60000000u | std::uint32_t{traffic_class} << 20 | (flow_label & 0xFFFFFu);
   }
-  /// Sets the DSCP; keeps ECN and flow label.
-  constexpr void set_dscp(std::uint8_t dscp) noexcept {
-    set_first_word(make_tos(dscp, ecn()), flow_label());
-  }
 };
 
 /// IPv4 header without options.
@@ -204,8 +198,6 @@ struct Ipv4 {
   [[nodiscard]] constexpr std::uint8_t dscp() const noexcept { return dscp_of(tos); }
   /// ECN field.
   [[nodiscard]] constexpr Ecn ecn() const noexcept { return ecn_of(tos); }
-  /// Sets the DSCP; keeps ECN. Does not update the checksum.
-  constexpr void set_dscp(std::uint8_t dscp) noexcept { tos = make_tos(dscp, ecn()); }
 };
 
 /// Internet checksum over an IPv4 header (an even number of bytes). With the checksum field zero
@@ -226,25 +218,6 @@ struct Udp {
   Be16 checksum;          ///< 0, or as set by the kernel; ignored on receipt
 };
 
-/// Segment routing header, without its segments (16 bytes each, last segment first).
-struct Srh {
-  std::uint8_t next_header = 0;  ///< protocol number
-  std::uint8_t ext_length = 0;   ///< in 8-byte units, without the first unit; two per segment
-  std::uint8_t routing_type = kRoutingType;  ///< kRoutingType
-  std::uint8_t segments_left = 0;            ///< segments still to visit
-  std::uint8_t last_entry = 0;               ///< index of the last segment
-  std::uint8_t flags = 0;                    ///< sent 0
-  Be16 tag;                                  ///< sent 0
-
-  /// routing_type of an SRH.
-  static constexpr std::uint8_t kRoutingType = 4;
-
-  /// Bytes of header, segments and TLVs.
-  [[nodiscard]] constexpr std::size_t total_length() const noexcept {
-    return 8u * (ext_length + std::size_t{1});
-  }
-};
-
 static_assert(sizeof(Ipv6) == 40 && alignof(Ipv6) == 1 && std::is_trivially_copyable_v<Ipv6>);
 static_assert(offsetof(Ipv6, version_tc_label) == 0 && offsetof(Ipv6, payload_length) == 4);
 static_assert(offsetof(Ipv6, next_header) == 6 && offsetof(Ipv6, hop_limit) == 7);
@@ -258,12 +231,6 @@ static_assert(offsetof(Ipv4, source) == 12 && offsetof(Ipv4, destination) == 16)
 static_assert(sizeof(Udp) == 8 && alignof(Udp) == 1 && std::is_trivially_copyable_v<Udp>);
 static_assert(offsetof(Udp, source_port) == 0 && offsetof(Udp, destination_port) == 2);
 static_assert(offsetof(Udp, length) == 4 && offsetof(Udp, checksum) == 6);
-static_assert(sizeof(Srh) == 8 && alignof(Srh) == 1 && std::is_trivially_copyable_v<Srh>);
-static_assert(offsetof(Srh, next_header) == 0 && offsetof(Srh, ext_length) == 1);
-static_assert(offsetof(Srh, routing_type) == 2 && offsetof(Srh, segments_left) == 3);
-static_assert(offsetof(Srh, last_entry) == 4 && offsetof(Srh, flags) == 5);
-static_assert(offsetof(Srh, tag) == 6);
-
 /// How the 32 bits of an EV are carried in a packet's own headers (mrc-1.0 §3.1). With SRv6 the
 /// path is in the outer destination address; its EV is still carried in the inner headers in one of
 /// these forms, so that it can be reflected ([O-17]).
@@ -328,39 +295,8 @@ struct Origin {
   std::uint8_t hop_limit = 0;      ///< hops left; 0: the port can't see it
 };
 
-/// The 40 bytes for a packet of `udp_length` bytes from UDP header to iCRC: its IPv6 header, or 20
-/// bytes of zeros and its IPv4 header. Programs tell the two apart by version and checksum.
-[[nodiscard]] inline std::array<std::uint8_t, kGrhSize> make_grh(
-    const Origin& o, std::uint32_t udp_length) noexcept {
-  std::array<std::uint8_t, kGrhSize> grh{};
-  if (is_mapped_ipv4(o.source) && is_mapped_ipv4(o.destination)) {
-    Ipv4 ip;
-    ip.tos = o.traffic_class;
-    ip.total_length = static_cast<std::uint16_t>(sizeof(Ipv4) + udp_length);
-    ip.flags_fragment = Ipv4::kDontFragment;
-    ip.ttl = o.hop_limit;
-    ip.protocol = kNextUdp;
-    ip.source = unmap_ipv4(o.source);
-    ip.destination = unmap_ipv4(o.destination);
-    ip.checksum = ipv4_checksum({reinterpret_cast<const std::uint8_t*>(&ip), sizeof ip});
-    std::memcpy(grh.data() + kGrhSize - sizeof ip, &ip, sizeof ip);
-    return grh;
-  }
-  Ipv6 ip;
-  ip.set_first_word(o.traffic_class, o.flow_label);
-  ip.payload_length = static_cast<std::uint16_t>(udp_length);
-  ip.next_header = kNextUdp;
-  ip.hop_limit = o.hop_limit;
-  ip.source = o.source;
-  ip.destination = o.destination;
-  std::memcpy(grh.data(), &ip, sizeof ip);
-  return grh;
-}
-
-static_assert(sizeof(Ipv6) == kGrhSize);
-
-/// The inverse of make_grh(); nothing if these are no such 40 bytes. Other makers leave anything in
-/// the 20 bytes in front of an IPv4 header, which its checksum then makes known.
+/// Reads these 40 bytes: an IPv6 header, or 20 bytes and an IPv4 header; nothing if they are
+/// neither. Some makers leave anything in the 20 bytes: the checksum makes an IPv4 header known.
 [[nodiscard]] inline std::optional<Origin> read_grh(Bytes grh) noexcept {
   if (grh.size() < kGrhSize) return std::nullopt;
   Ipv4 v4;

@@ -10,7 +10,7 @@ namespace mrc::inline v0_1::wire {
 /// where there is one. MRC has the writes; SEND, READ and atomics are an extension between OpenMRC
 /// peers that have agreed on it (docs/extensions.md). Datagrams are RoCEv2's, with 0b011.
 enum class Opcode : std::uint8_t {
-  datagram = 0x64,      ///< UD SEND Only, as in RoCEv2 (wire/transport.hpp)
+  datagram = 0x64,      ///< UD SEND Only, as in RoCEv2 (resolve/packets.hpp)
   datagram_imm = 0x65,  ///< the same with immediate
   send_first = 0xC0,
   send_middle = 0xC1,
@@ -39,7 +39,7 @@ enum class Opcode : std::uint8_t {
   sack = 0xDC,
   nack = 0xDD,
   probe = 0xDE,
-  resolution = 0xDF,  ///< OpenMRC's own, between OpenMRC devices (wire/headers.hpp)
+  resolution = 0xDF,  ///< OpenMRC's own, between OpenMRC devices (resolve/packets.hpp)
 };
 
 namespace detail {

@@ -16,96 +16,13 @@
 
 namespace mrc::inline v0_1::wire {
 
-/// Unreliable datagrams (UD) in the format of RoCEv2: BTH, DETH, ImmDt if the opcode has one,
-/// payload, pad, iCRC. Not a part of MRC, and side by side with it on the same UDP ports.
-
-/// Datagram extended transport header; follows BTH in every datagram.
-struct Deth {
-  Be32 q_key;                  ///< of the destination queue pair
-  std::uint8_t reserved_ = 0;  ///< sent 0
-  Be24 source_qp;              ///< queue pair that sent it
-};
-
-static_assert(sizeof(Deth) == 8 && alignof(Deth) == 1 && std::is_trivially_copyable_v<Deth>);
-static_assert(offsetof(Deth, q_key) == 0 && offsetof(Deth, source_qp) == 5);
-
-/// From BTH to the last extension header of a datagram.
-[[nodiscard]] constexpr std::size_t datagram_header_size(bool immediate) noexcept {
-  return sizeof(Bth) + sizeof(Deth) + (immediate ? sizeof(ImmDt) : 0);
-}
-/// Largest payload: the largest MTU of RoCEv2.
-inline constexpr std::uint32_t kMaxDatagram = 4096;
-// A plane that carries MRC's packets of some MTU also carries datagrams of that size.
-static_assert(datagram_header_size(true) <= write_header_size(false, false));
-
-/// Header fields of a datagram, except those with a fixed value.
-struct DatagramHeader {
-  std::uint8_t pad = 0;         ///< 0..3
-  bool solicited = false;       ///< the receiver's completion is solicited
-  bool with_immediate = false;  ///< add an ImmDt
-  Qpn dqp{};                    ///< destination queue pair
-  Psn psn;                      ///< counts the datagrams of a queue pair; receivers ignore it
-  std::uint32_t q_key = 0;      ///< of the destination queue pair
-  Qpn source{};                 ///< queue pair that sends it
-  std::uint32_t immediate = 0;  ///< used only with `with_immediate`
-};
-
-/// Writes BTH, DETH, and ImmDt when there is one. `out` has room for datagram_header_size(true)
-/// bytes. Returns the length.
-inline std::size_t build_datagram_header(std::uint8_t* out, const DatagramHeader& h) noexcept {
-  std::uint8_t* p = out;
-  const auto put = [&p](const auto& header) {
-    std::memcpy(p, &header, sizeof(header));
-    p += sizeof(header);
-  };
-  Bth bth = Bth::make(h.with_immediate ? Opcode::datagram_imm : Opcode::datagram, h.dqp, h.psn);
-  bth.set_pad(h.pad);
-  bth.set_solicited_event(h.solicited);
-  put(bth);
-  put(Deth{h.q_key, 0, mrc::value(h.source)});
-  if (h.with_immediate) put(ImmDt{h.immediate});
-  return static_cast<std::size_t>(p - out);
-}
-
-/// Parts of a datagram; points into the packet's bytes.
-struct DatagramView {
-  const Bth* bth;    ///< base transport header
-  const Deth* deth;  ///< Q_Key and source
-  const ImmDt* imm;  ///< null when there is none
-  Bytes payload;     ///< without pad
-};
-
-/// The parts of a datagram. Requires that check() returned none and is_datagram(opcode).
-[[nodiscard]] inline DatagramView view_datagram(Bytes transport) noexcept {
-  DatagramView view{};
-  const std::uint8_t* p = transport.data();
-  view.bth = reinterpret_cast<const Bth*>(p);
-  assert(is_datagram(view.bth->opcode()));
-  p += sizeof(Bth);
-  view.deth = reinterpret_cast<const Deth*>(p);
-  p += sizeof(Deth);
-  if (view.bth->opcode() == Opcode::datagram_imm) {
-    view.imm = reinterpret_cast<const ImmDt*>(p);
-    p += sizeof(ImmDt);
-  }
-  const auto headers = static_cast<std::size_t>(p - transport.data());
-  view.payload = {p, transport.size() - headers - view.bth->pad()};
-  return view;
-}
-
-/// The inverse of build_datagram_header(), for a checked datagram.
-[[nodiscard]] inline DatagramHeader header_of(const DatagramView& view) noexcept {
-  DatagramHeader h;
-  h.pad = view.bth->pad();
-  h.solicited = view.bth->solicited_event();
-  h.with_immediate = view.imm != nullptr;
-  h.dqp = view.bth->dqp();
-  h.psn = view.bth->psn();
-  h.q_key = view.deth->q_key;
-  h.source = Qpn{view.deth->source_qp.value()};
-  h.immediate = view.imm != nullptr ? view.imm->immediate.value() : 0;
-  return h;
-}
+/// Extension headers that only modules read (resolve/packets.hpp): of datagrams, and of resolution
+/// messages.
+inline constexpr std::size_t kDethSize = 8;
+inline constexpr std::size_t kResolutionHeaderSize = 52;  ///< likewise
+/// Longest resolution message, BTH included. Fits into the smallest MTU of IPv6 behind a uSID
+/// stack.
+inline constexpr std::size_t kLongResolution = 1088;
 
 /// A part of a data packet: how packets pass planes that have become too narrow for them. The MTU
 /// of a connection is agreed once, and a packet that was sent keeps its PSN and its payload. So
@@ -138,7 +55,6 @@ inline constexpr std::uint32_t kPartPayload = 1024;
 /// Longest part, BTH .. iCRC, bytes. In every encapsulation it fits into 1,280 bytes of IP, the
 /// least that IPv6 links carry.
 inline constexpr std::uint32_t kMaxPart = kMaxTransportHeader + kPartPayload + kIcrcSize;
-static_assert(kMaxPart + kMaxEnvelope <= 1280);
 
 /// Parts of a packet with so many bytes of payload.
 [[nodiscard]] constexpr std::uint32_t parts_of(std::uint32_t payload) noexcept {
@@ -202,26 +118,6 @@ struct WriteView {
   const ImmDt* imm;    ///< null when there is none
   Bytes payload;       ///< without pad
 };
-
-/// The inverse of build_write_header(), for a checked data packet.
-[[nodiscard]] inline WriteHeader header_of(const WriteView& view) noexcept {
-  WriteHeader h;
-  h.opcode = view.bth->opcode();
-  h.pad = view.bth->pad();
-  h.ack_request = view.bth->ack_request();
-  h.rtx = view.bth->rtx();
-  h.has_timestamp = view.tseth != nullptr;
-  h.timestamp = view.tseth != nullptr ? view.tseth->tx_timestamp.value() : std::uint16_t{0};
-  h.dqp = view.bth->dqp();
-  h.psn = view.bth->psn();
-  h.rqmsn = Rqmsn{view.meth->rqmsn.value()};
-  h.msn = Msn{view.meth->msn.value()};
-  h.va = view.reth->va;
-  h.rkey = view.reth->rkey;
-  h.dma_length = view.reth->dma_length;
-  h.immediate = view.imm != nullptr ? view.imm->immediate.value() : 0;
-  return h;
-}
 
 /// Whole transport packets: validate once with check(), then read in place. "Transport" is BTH ..
 /// payload and pad, without the iCRC.
@@ -318,15 +214,15 @@ namespace detail {
     const auto op = static_cast<Opcode>(code);
     if (is_data(op)) set(op, sizeof(Meth) + sizeof(Reth) + (has_immediate(op) ? sizeof(ImmDt) : 0));
   }
-  set(Opcode::datagram, sizeof(Deth));
-  set(Opcode::datagram_imm, sizeof(Deth) + sizeof(ImmDt));
+  set(Opcode::datagram, kDethSize);
+  set(Opcode::datagram_imm, kDethSize + sizeof(ImmDt));
   set(Opcode::acknowledge, sizeof(Aeth));
   set(Opcode::endpoint_request, sizeof(Erth));
   set(Opcode::endpoint_response, sizeof(Eeth));
   set(Opcode::sack, sizeof(Seth) + sizeof(CcState));
   set(Opcode::nack, sizeof(Neth));
   set(Opcode::probe, sizeof(Peth));
-  set(Opcode::resolution, sizeof(ResolutionHeader));
+  set(Opcode::resolution, kResolutionHeaderSize);
   set(Opcode::packet_part, sizeof(PartHeader) + sizeof(Meth) + sizeof(Reth));
   return length;
 }

@@ -8,8 +8,8 @@
 
 #include "mrc/core/error.hpp"
 #include "mrc/core/types.hpp"
+#include "mrc/fabric/packet.hpp"
 #include "mrc/sim/baseline/dcqcn.hpp"
-#include "mrc/wire/headers.hpp"
 
 namespace mrc::inline v0_1::sim::baseline {
 
