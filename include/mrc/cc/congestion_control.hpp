@@ -71,24 +71,9 @@ template <class C>
 concept CongestionControl = requires(C c, const C& k, const SackSample& sample, std::uint32_t bytes,
                                      unsigned consecutive, bool trimmed, Time now, Duration rtt,
                                      std::uint64_t sharers, HostLink& link) {
-  { c.share(link) }
-  noexcept->std::same_as<void>;
-  { c.on_hint(sharers) }
-  noexcept->std::same_as<void>;
-  { c.on_send(bytes, now) }
-  noexcept->std::same_as<void>;
-  { c.on_sack(sample) }
-  noexcept->std::same_as<void>;
-  { c.on_nack(bytes, trimmed, now) }
-  noexcept->std::same_as<void>;
-  { c.on_loss(bytes, now) }
-  noexcept->std::same_as<void>;
-  { c.on_timeout(bytes, consecutive, now) }
-  noexcept->std::same_as<void>;
-  { c.on_rtt(rtt) }
-  noexcept->std::same_as<void>;
-  { c.on_forget(bytes) }
-  noexcept->std::same_as<void>;
+  requires noexcept((c.share(link), c.on_hint(sharers), c.on_send(bytes, now), c.on_sack(sample),
+                     c.on_nack(bytes, trimmed, now), c.on_loss(bytes, now),
+                     c.on_timeout(bytes, consecutive, now), c.on_rtt(rtt), c.on_forget(bytes)));
   { k.can_send(bytes) }
   noexcept->std::same_as<bool>;
   { k.wants_ack() }
@@ -103,36 +88,28 @@ concept CongestionControl = requires(C c, const C& k, const SackSample& sample, 
   noexcept->std::same_as<Duration>;
 };
 
-/// The two quantities that every congestion control algorithm maintains. One thread at a time.
-
 /// Bytes in flight (mrc-1.0 §6.2): those of the packets that are outstanding by the sender's own
-/// records, so an idle connection has none. It saturates instead of wrapping, whatever it is given.
+/// records, so an idle connection has none. It saturates instead of wrapping. One thread at a time.
 class Inflight {
  public:
-  /// Lower bound of bytes().
   static constexpr std::int64_t kLowest = 0;
-  /// Upper bound of bytes().
   static constexpr std::int64_t kHighest = std::int64_t{1} << 48;
 
   /// From now on counts as a destination of `link` while there are bytes in flight. To be called
   /// before there are any; the link must outlive this object.
   void share(HostLink& link) noexcept { link_ = &link; }
-  /// The link shared with others; nullptr: not known.
   [[nodiscard]] const HostLink* link() const noexcept { return link_; }
 
-  /// Adds sent bytes.
   void add(std::uint32_t bytes) noexcept {
     if (bytes_ == 0 && bytes > 0 && link_ != nullptr) link_->enter();
     bytes_ = std::min(bytes_ + bytes, kHighest);
   }
-  /// Subtracts bytes that were received, lost or refused.
   void subtract(std::uint64_t bytes) noexcept {
     if (bytes_ == 0) return;
     const auto n = static_cast<std::int64_t>(std::min<std::uint64_t>(bytes, kHighest));
     bytes_ = std::max(bytes_ - n, kLowest);
     if (bytes_ == 0 && link_ != nullptr) link_->leave();
   }
-  /// Bytes in flight, in [kLowest, kHighest].
   [[nodiscard]] std::int64_t bytes() const noexcept { return bytes_; }
 
  private:
@@ -151,7 +128,6 @@ class BaseRtt {
   constexpr BaseRtt(Duration configured, Duration floor) noexcept
       : value_(configured), floor_(floor) {}
 
-  /// Whether `rtt` can be a round-trip time.
   [[nodiscard]] static constexpr bool plausible(Duration rtt) noexcept {
     return rtt > Duration::zero() && rtt <= kLargest;
   }
@@ -162,7 +138,6 @@ class BaseRtt {
     value_ = candidate;
     return true;
   }
-  /// The current base round-trip time.
   [[nodiscard]] constexpr Duration value() const noexcept { return value_; }
 
  private:
@@ -174,7 +149,7 @@ class BaseRtt {
 enum class Algorithm : std::uint8_t {
   nscc,   ///< Nscc
   fixed,  ///< FixedWindow
-  none,   ///< Unlimited
+  none,   ///< FixedWindow::unlimited()
 };
 
 /// The name that the MRC API and the configuration use.

@@ -108,17 +108,15 @@ void require_range(const char* option, T value, T low, T high) {
 ///      no mark  | proportional or fast increase  | fair increase
 ///      mark     | nothing: one bad path          | multiplicative decrease
 ///
-/// It starts at max_wnd, or its share of that if others are known to start too (on_hint()).
-/// The window stays between one MTU and max_wnd (1.5 bandwidth-delay products, or
-/// NsccOptions::max_cwnd) for any input.
-/// Besides, the bytes in flight to each of many destinations at once are limited to a part of
-/// max_wnd (share_limit()).
-/// Counters are doubles: exact to 2^53 bytes, without wraparound. One thread at a time.
+/// It starts at max_wnd, or its share of that if others are known to start too (on_hint()), and
+/// stays between one MTU and max_wnd (1.5 bandwidth-delay products, or NsccOptions::max_cwnd) for
+/// any input. Besides, the bytes in flight to each of many destinations at once are limited to a
+/// part of max_wnd (share_limit()). Counters are doubles: exact to 2^53 bytes, without wraparound.
+/// One thread at a time.
 class Nscc {
  public:
   /// Throws Error (invalid_argument) when an option is out of range.
   explicit Nscc(const NsccOptions& options) : Nscc(derive(options)) {}
-  /// From derived parameters.
   explicit Nscc(const NsccParameters& parameters) noexcept
       : p_(parameters),
         base_rtt_(p_.base_rtt, p_.base_rtt_floor),
@@ -134,18 +132,15 @@ class Nscc {
     sharers_ = static_cast<double>(std::max<std::uint64_t>(sharers, 1));
     if (fresh()) cwnd_ = start_window();
   }
-  /// Counts the packet as in flight.
   void on_send(std::uint32_t bytes, Time) noexcept { inflight_.add(bytes); }
   void on_sack(const SackSample& sack) noexcept;
   void on_nack(std::uint32_t bytes, bool trimmed, Time now) noexcept;
-  /// Subtracts the packet from the bytes in flight and from the window.
   void on_loss(std::uint32_t bytes, Time) noexcept { shrink_by_lost(bytes); }
   void on_timeout(std::uint32_t bytes, unsigned consecutive, Time now) noexcept;
   /// Lowers base_rtt, and with it the largest window, if the time is plausible and shorter.
   void on_rtt(Duration rtt) noexcept {
     if (BaseRtt::plausible(rtt)) lower_base_rtt(rtt);
   }
-  /// Subtracts the bytes from those in flight.
   void on_forget(std::uint32_t bytes) noexcept { inflight_.subtract(bytes); }
 
   /// Whether the packet fits the limit(), by the rule of NsccOptions::send_while_below.
@@ -163,13 +158,9 @@ class Nscc {
     return most - static_cast<double>(inflight_.bytes()) < p_.min_wnd ||
            most < static_cast<double>(p_.ack_gen_trigger);
   }
-  /// Congestion window in bytes.
   [[nodiscard]] std::uint64_t window() const noexcept { return static_cast<std::uint64_t>(cwnd_); }
-  /// Bytes in flight.
   [[nodiscard]] std::int64_t inflight() const noexcept { return inflight_.bytes(); }
-  /// Round-trip time without queueing.
   [[nodiscard]] Duration base_rtt() const noexcept { return base_rtt_.value(); }
-  /// Queueing delay aimed at.
   [[nodiscard]] Duration target_qdelay() const noexcept { return p_.target_qdelay; }
 
   /// Current upper bound of window(), in bytes.
@@ -180,7 +171,6 @@ class Nscc {
   [[nodiscard]] Duration average_delay() const noexcept {
     return Duration{static_cast<Duration::rep>(avg_delay_)};
   }
-  /// The parameters in use.
   [[nodiscard]] const NsccParameters& parameters() const noexcept { return p_; }
 
  private:
@@ -204,7 +194,6 @@ class Nscc {
   /// Most bytes in flight.
   [[nodiscard]] double limit() const noexcept { return std::min(cwnd_, share_limit()); }
 
-  void count(double newly) noexcept;
   void apply_penalty(const SackSample& sack, double newly) noexcept;
   void lower_base_rtt(Duration rtt) noexcept;
   void average(double delay, Time now) noexcept;
@@ -263,7 +252,9 @@ inline void Nscc::on_sack(const SackSample& sack) noexcept {
   const auto newly = static_cast<double>(sack.newly);
   apply_penalty(sack, newly);
   inflight_.subtract(sack.newly - std::min(sack.newly, sack.early));
-  count(newly);
+  bytes_ignored_ += newly;
+  received_ += newly;
+  achieved_ += newly;
   if (!sack.has_rtt || !BaseRtt::plausible(sack.rtt)) return;
 
   lower_base_rtt(sack.rtt);
@@ -279,12 +270,6 @@ inline void Nscc::on_sack(const SackSample& sack) noexcept {
   }
   if (limited) return;  // no increase, not even a pending one
   if (sack.now - last_adjust_ >= p_.adjust_period || received_ > p_.adjust_bytes) fulfill(sack.now);
-}
-
-inline void Nscc::count(double newly) noexcept {
-  bytes_ignored_ += newly;
-  received_ += newly;
-  achieved_ += newly;
 }
 
 /// Host congestion at the receiver, mrc-1.0 §6.7: a penalty of 64 sustained for one round trip

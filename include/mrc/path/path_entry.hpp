@@ -178,11 +178,6 @@ struct Figures {
           e.timeouts,     e.probes_sent, f.probes_answered, e.times_bad, f.rtt_ns};
 }
 
-}  // namespace detail
-}  // namespace mrc::inline v0_1::path
-
-namespace mrc::inline v0_1::path::detail {
-
 /// Limits planes that have lost some of their paths while others have all of theirs.
 ///
 /// Where the host's ports are the limit, such a plane gets too much: each destination sends it a
@@ -310,4 +305,5 @@ class EvIndex {
   unsigned shift_;               ///< the hash is the top bits of a product
 };
 
-}  // namespace mrc::inline v0_1::path::detail
+}  // namespace detail
+}  // namespace mrc::inline v0_1::path

@@ -8,9 +8,9 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "mrc/core/error.hpp"
@@ -33,43 +33,6 @@ struct PathEvent {
   PathIndex path = kNoPath;      ///< the path
   Plane plane = 0;               ///< its plane
   Health health = Health::good;  ///< the new state; SKIP is reported as GOOD (mrc-1.0 [C-11])
-};
-
-/// A ring of fixed size between a path set and the reader of its events. A full ring neither blocks
-/// nor overwrites: the new event is dropped and counted. Not thread-safe.
-class EventRing {
- public:
-  /// Allocates room for `capacity` events (0: every event is dropped and counted).
-  explicit EventRing(std::size_t capacity) : events_(capacity) {}
-
-  /// Appends an event, or counts it as dropped if the ring is full.
-  void push(PathEvent event) noexcept {
-    if (count_ == events_.size()) {
-      // Saturates.
-      if (dropped_ != std::numeric_limits<std::uint32_t>::max()) ++dropped_;
-      return;
-    }
-    event.dropped = dropped_;
-    dropped_ = 0;
-    std::size_t at = head_ + count_++;
-    if (at >= events_.size()) at -= events_.size();
-    events_[at] = event;
-  }
-
-  /// Removes the oldest event; false when there is none.
-  [[nodiscard]] bool pop(PathEvent& event) noexcept {
-    if (count_ == 0) return false;
-    event = events_[head_];
-    if (++head_ == events_.size()) head_ = 0;
-    --count_;
-    return true;
-  }
-
- private:
-  std::vector<PathEvent> events_;
-  std::size_t head_ = 0;
-  std::size_t count_ = 0;
-  std::uint32_t dropped_ = 0;
 };
 
 namespace detail {
@@ -297,11 +260,6 @@ class SprayOrder {
   std::uint8_t first_ = 0;    ///< the plane whose turn is next, if it is free
 };
 
-}  // namespace detail
-}  // namespace mrc::inline v0_1::path
-
-namespace mrc::inline v0_1::path::detail {
-
 /// How long a marked path stays SKIP (mrc-1.0 §3.4, [O-25]). One turn, in general: a queue that is
 /// long for a moment marks every path now and then, and what is skipped is as good as the rest. But
 /// a path that gets far more marks than the others leads over a link that others need. It is
@@ -369,9 +327,7 @@ class SkipHold {
   std::uint64_t least_;
 };
 
-}  // namespace mrc::inline v0_1::path::detail
-
-namespace mrc::inline v0_1::path {
+}  // namespace detail
 
 /// Settings of a PathSet.
 struct PathSetOptions {
@@ -562,7 +518,12 @@ class PathSet {
   // ---- output and getters
 
   /// Removes the oldest event; false when there is none.
-  [[nodiscard]] bool poll_event(PathEvent& event) noexcept { return events_.pop(event); }
+  [[nodiscard]] bool poll_event(PathEvent& event) noexcept {
+    if (events_.empty()) return false;
+    event = events_.front();
+    events_.pop_front();
+    return true;
+  }
   /// `counter` is raised with every event, so that an owner of many sets can skip idle ones. It
   /// must outlive the set.
   void count_events(std::uint64_t& counter) noexcept { event_counter_ = &counter; }
@@ -663,11 +624,12 @@ class PathSet {
   ProbeSchedule probes_;
   detail::SkipHold holds_;
   boost::circular_buffer<PathIndex>
-      waiting_;                           ///< SKIP paths that the walk has passed, oldest first
-  std::vector<std::uint64_t> marked_;     ///< by path: number of its last ASSUMED_BAD
-  std::vector<Time> replaced_;            ///< by path: when it took the place of another
-  std::vector<detail::Figures> figures_;  ///< by path
-  EventRing events_;
+      waiting_;                               ///< SKIP paths that the walk has passed, oldest first
+  std::vector<std::uint64_t> marked_;         ///< by path: number of its last ASSUMED_BAD
+  std::vector<Time> replaced_;                ///< by path: when it took the place of another
+  std::vector<detail::Figures> figures_;      ///< by path
+  boost::circular_buffer<PathEvent> events_;  ///< full: new ones are dropped and counted
+  std::uint32_t dropped_ = 0;                 ///< events since the last one in the ring
   std::uint64_t* event_counter_ = nullptr;
   PlaneMask up_ = ~PlaneMask{0};
   Duration spacing_{0};

@@ -409,7 +409,12 @@ void PathSet::report(const Entry& e) noexcept {
   const std::uint8_t state = to_api(e.health);
   if ((state & options_.event_mask) == 0) return;
   if (event_counter_ != nullptr) ++*event_counter_;
-  events_.push({0, e.ev, index_of(e), e.plane, usable(e.health) ? Health::good : e.health});
+  if (events_.full()) {
+    if (dropped_ != UINT32_MAX) ++dropped_;
+    return;
+  }
+  events_.push_back({std::exchange(dropped_, 0), e.ev, index_of(e), e.plane,
+                     usable(e.health) ? Health::good : e.health});
 }
 
 }  // namespace mrc::inline v0_1::path

@@ -123,21 +123,11 @@ struct Aeth {
 
   /// The syndrome, which may lack an enumerator.
   [[nodiscard]] constexpr Syndrome code() const noexcept { return static_cast<Syndrome>(syndrome); }
-  /// Sets the syndrome.
   constexpr void set_code(Syndrome s) noexcept { syndrome = static_cast<std::uint8_t>(s); }
 };
 
-static_assert(sizeof(Meth) == 4 && alignof(Meth) == 1 && std::is_trivially_copyable_v<Meth>);
-static_assert(offsetof(Meth, rqmsn) == 0 && offsetof(Meth, msn) == 2);
-static_assert(sizeof(Tseth) == 4 && alignof(Tseth) == 1 && std::is_trivially_copyable_v<Tseth>);
-static_assert(offsetof(Tseth, tx_timestamp) == 0 && offsetof(Tseth, tsr_ftype) == 2);
-static_assert(sizeof(Reth) == 16 && alignof(Reth) == 1 && std::is_trivially_copyable_v<Reth>);
-static_assert(offsetof(Reth, va) == 0 && offsetof(Reth, rkey) == 8);
-static_assert(offsetof(Reth, dma_length) == 12);
-static_assert(sizeof(ImmDt) == 4 && alignof(ImmDt) == 1 && std::is_trivially_copyable_v<ImmDt>);
-static_assert(offsetof(ImmDt, immediate) == 0);
-static_assert(sizeof(Aeth) == 4 && alignof(Aeth) == 1 && std::is_trivially_copyable_v<Aeth>);
-static_assert(offsetof(Aeth, syndrome) == 0 && offsetof(Aeth, msn) == 1);
+static_assert(sizeof(Meth) == 4 && sizeof(Tseth) == 4 && sizeof(Reth) == 16 && sizeof(ImmDt) == 4 &&
+              sizeof(Aeth) == 4);
 
 /// Endpoint requests and responses between the endpoints (QPN 2) of two hosts: mrc-1.0 §1.10.
 /// BTH.psn[15:0] is the request id; the response copies it.
@@ -176,21 +166,17 @@ struct Erth {
   [[nodiscard]] constexpr EndpointOp op() const noexcept {
     return static_cast<EndpointOp>(type_op_ & 3);
   }
-  /// Sets the operation.
   constexpr void set_op(EndpointOp op) noexcept {
     type_op_ = static_cast<std::uint16_t>((type_op_ & ~3u) | (static_cast<unsigned>(op) & 3u));
   }
   /// Vendor specific; OpenMRC sends the slot of the requesting process.
   [[nodiscard]] constexpr std::uint8_t vendor_info() const noexcept { return vendor_info_; }
-  /// Sets vendor_info.
   constexpr void set_vendor_info(std::uint8_t info) noexcept { vendor_info_ = info; }
   /// The sender's planes that are up, bit 0 for plane 0 ([O-19]). Only with port_status.
   [[nodiscard]] constexpr PlaneMask port_status_mask() const noexcept { return port_status_mask_; }
-  /// Sets port_status_mask.
   constexpr void set_port_status_mask(PlaneMask mask) noexcept { port_status_mask_ = mask; }
   /// Tag::endpoint() of the queue pair that it is sent to; 0 in MRC, which has no tags.
   [[nodiscard]] constexpr std::uint32_t tag() const noexcept { return tag_; }
-  /// Sets the tag.
   constexpr void set_tag(std::uint16_t tag) noexcept { tag_ = tag; }
   /// The sender's clock in ticks; valid if has_timestamp().
   [[nodiscard]] constexpr std::uint16_t tx_timestamp() const noexcept { return tx_timestamp_; }
@@ -202,7 +188,6 @@ struct Erth {
   [[nodiscard]] constexpr bool tick_is_128ns() const noexcept {
     return (tsr_ftype_ & kTsrBit) == 0;
   }
-  /// Sets a timestamp in ticks of 128 ns, and ftype.
   constexpr void set_tx_timestamp(std::uint16_t ts) noexcept {
     tx_timestamp_ = ts;
     tsr_ftype_ = kFtypeTimestamp;
@@ -221,29 +206,18 @@ struct Eeth {
   [[nodiscard]] constexpr EndpointOp op() const noexcept {
     return static_cast<EndpointOp>((type_op_ >> 2) & 3);
   }
-  /// Sets the operation.
   constexpr void set_op(EndpointOp op) noexcept {
     type_op_ =
         static_cast<std::uint16_t>((type_op_ & ~0xCu) | ((static_cast<unsigned>(op) & 3u) << 2));
   }
-  /// As in the request (Erth::tag()).
   [[nodiscard]] constexpr std::uint16_t tag() const noexcept { return tag_; }
-  /// Sets the tag.
   constexpr void set_tag(std::uint16_t tag) noexcept { tag_ = tag; }
   /// Copied from the request.
   [[nodiscard]] constexpr std::uint16_t tx_timestamp() const noexcept { return tx_timestamp_; }
-  /// Sets tx_timestamp.
   constexpr void set_tx_timestamp(std::uint16_t ts) noexcept { tx_timestamp_ = ts; }
 };
 
-static_assert(sizeof(Erth) == 16 && alignof(Erth) == 1 && std::is_trivially_copyable_v<Erth>);
-static_assert(offsetof(Erth, type_op_) == 0 && offsetof(Erth, reserved_) == 2);
-static_assert(offsetof(Erth, vendor_info_) == 3 && offsetof(Erth, port_status_mask_) == 4);
-static_assert(offsetof(Erth, tag_) == 8 && offsetof(Erth, tx_timestamp_) == 12);
-static_assert(offsetof(Erth, tsr_ftype_) == 14);
-static_assert(sizeof(Eeth) == 36 && alignof(Eeth) == 1 && std::is_trivially_copyable_v<Eeth>);
-static_assert(offsetof(Eeth, type_op_) == 0 && offsetof(Eeth, reserved_) == 2);
-static_assert(offsetof(Eeth, tx_timestamp_) == 28 && offsetof(Eeth, tag_) == 30);
+static_assert(sizeof(Erth) == 16 && sizeof(Eeth) == 36);
 
 /// The extension headers of SACK, NACK and reliability probe (mrc-1.0 §1.7-1.9). Names that end in
 /// an underscore are the raw bytes; use the accessors. The first 16 bits of each header (type, next
@@ -273,14 +247,12 @@ struct Seth {
   [[nodiscard]] constexpr SackMark m() const noexcept {
     return static_cast<SackMark>((flags_ & kMarkMask) >> 5);
   }
-  /// Sets m.
   constexpr void set_m(SackMark m) noexcept {
     flags_ = static_cast<std::uint16_t>((flags_ & ~unsigned{kMarkMask}) |
                                         (static_cast<unsigned>(m) & 3u) << 5);
   }
   /// pr: this SACK answers a reliability probe; bytes 2-3 are its probe_id.
   [[nodiscard]] constexpr bool probe() const noexcept { return (flags_ & kProbeBit) != 0; }
-  /// Sets pr.
   constexpr void set_probe(bool on) noexcept {
     flags_ = static_cast<std::uint16_t>(on ? flags_ | kProbeBit : flags_ & ~unsigned{kProbeBit});
   }
@@ -288,29 +260,23 @@ struct Seth {
   [[nodiscard]] constexpr std::int16_t ack_psn_offset() const noexcept {
     return static_cast<std::int16_t>(offset_or_probe_id_.value());
   }
-  /// Sets ack_psn_offset; leaves pr unchanged.
   constexpr void set_ack_psn_offset(std::int16_t offset) noexcept {
     offset_or_probe_id_ = static_cast<std::uint16_t>(offset);
   }
   /// Id of the probe that is answered. Valid when probe() is true.
   [[nodiscard]] constexpr std::uint16_t probe_id() const noexcept { return offset_or_probe_id_; }
-  /// Sets probe_id; leaves pr unchanged.
   constexpr void set_probe_id(std::uint16_t id) noexcept { offset_or_probe_id_ = id; }
   /// EV of the triggering packet as received.
   [[nodiscard]] constexpr Ev entropy() const noexcept { return Ev{entropy_.value()}; }
-  /// Sets the reflected EV.
   constexpr void set_entropy(Ev ev) noexcept { entropy_ = mrc::value(ev); }
   /// Low 16 bits of the QPN of the SACK's sender ([C-21]: ignored on receipt).
   [[nodiscard]] constexpr std::uint16_t spdcid() const noexcept { return spdcid_; }
-  /// Sets spdcid.
   constexpr void set_spdcid(std::uint16_t id) noexcept { spdcid_ = id; }
   /// Low 16 bits of the QPN of the SACK's receiver ([C-21]: ignored on receipt).
   [[nodiscard]] constexpr std::uint16_t dpdcid() const noexcept { return dpdcid_; }
-  /// Sets dpdcid.
   constexpr void set_dpdcid(std::uint16_t id) noexcept { dpdcid_ = id; }
   /// Cumulative acknowledgement: every PSN up to and including this one is received.
   [[nodiscard]] constexpr Psn cack_psn() const noexcept { return Psn{cack_psn_.value()}; }
-  /// Sets cack_psn.
   constexpr void set_cack_psn(Psn psn) noexcept { cack_psn_ = psn.value(); }
   /// 0: NSCC state follows.
   [[nodiscard]] constexpr std::uint8_t cc_type() const noexcept {
@@ -320,25 +286,21 @@ struct Seth {
   [[nodiscard]] constexpr std::uint8_t cc_flags() const noexcept {
     return static_cast<std::uint8_t>(cc_type_flags_ & 0x0F);
   }
-  /// Sets cc_type and cc_flags, 4 bit each.
   constexpr void set_cc(std::uint8_t type, std::uint8_t flags) noexcept {
     cc_type_flags_ = static_cast<std::uint8_t>((type << 4) | (flags & 0x0F));
   }
   /// The responder's MPR in units of 128 PSNs; 0: Dynamic MPR is off.
   [[nodiscard]] constexpr std::uint8_t mpr() const noexcept { return mpr_; }
-  /// Sets mpr, in units of 128 PSNs.
   constexpr void set_mpr(std::uint8_t mpr) noexcept { mpr_ = mpr; }
   /// PSN of bit 0 of the bitmap, relative to cack_psn.
   [[nodiscard]] constexpr std::int16_t sack_offset() const noexcept {
     return static_cast<std::int16_t>(sack_offset_.value());
   }
-  /// Sets sack_offset.
   constexpr void set_sack_offset(std::int16_t offset) noexcept {
     sack_offset_ = static_cast<std::uint16_t>(offset);
   }
   /// Bit i (0 = least significant): PSN cack_psn + sack_offset + i is received.
   [[nodiscard]] constexpr std::uint64_t sack_bitmap() const noexcept { return sack_bitmap_; }
-  /// Sets sack_bitmap.
   constexpr void set_sack_bitmap(std::uint64_t bitmap) noexcept { sack_bitmap_ = bitmap; }
 };
 
@@ -356,7 +318,6 @@ struct CcState {
 
   /// Copied from the triggering packet's TSETH.
   [[nodiscard]] constexpr std::uint16_t tx_timestamp() const noexcept { return tx_timestamp_; }
-  /// Sets tx_timestamp.
   constexpr void set_tx_timestamp(std::uint16_t ts) noexcept { tx_timestamp_ = ts; }
   /// Packets received above cack_psn, 15 bit.
   [[nodiscard]] constexpr std::uint16_t ooo_count() const noexcept {
@@ -368,7 +329,6 @@ struct CcState {
   }
   /// The requester shall restore its congestion window (mrc-1.0 §6).
   [[nodiscard]] constexpr bool restore_cwnd() const noexcept { return (penalty_ & 0x80) != 0; }
-  /// Sets restore_cwnd.
   constexpr void set_restore_cwnd(bool on) noexcept {
     penalty_ = static_cast<std::uint8_t>(on ? penalty_ | 0x80 : penalty_ & 0x7F);
   }
@@ -382,7 +342,6 @@ struct CcState {
   }
   /// Received bytes in units of 256, modulo 2^24.
   [[nodiscard]] constexpr std::uint32_t rcvd_bytes() const noexcept { return rcvd_bytes_; }
-  /// Sets rcvd_bytes, in units of 256 bytes.
   constexpr void set_rcvd_bytes(std::uint32_t units) noexcept { rcvd_bytes_ = units; }
 };
 
@@ -407,29 +366,20 @@ struct Neth {
   [[nodiscard]] constexpr NackReason reason() const noexcept {
     return static_cast<NackReason>(reason_);
   }
-  /// Sets the reason.
   constexpr void set_reason(NackReason r) noexcept { reason_ = static_cast<std::uint8_t>(r); }
   /// Vendor specific; sent 0.
   [[nodiscard]] constexpr std::uint8_t vendor_info() const noexcept { return vendor_info_; }
-  /// Sets vendor_info.
   constexpr void set_vendor_info(std::uint8_t info) noexcept { vendor_info_ = info; }
   /// EV of the refused packet as received.
   [[nodiscard]] constexpr Ev entropy() const noexcept { return Ev{entropy_.value()}; }
-  /// Sets the EV.
   constexpr void set_entropy(Ev ev) noexcept { entropy_ = mrc::value(ev); }
-  /// As in Seth.
   [[nodiscard]] constexpr std::uint16_t spdcid() const noexcept { return spdcid_; }
-  /// As in Seth.
   constexpr void set_spdcid(std::uint16_t id) noexcept { spdcid_ = id; }
-  /// As in Seth.
   [[nodiscard]] constexpr std::uint16_t dpdcid() const noexcept { return dpdcid_; }
-  /// As in Seth.
   constexpr void set_dpdcid(std::uint16_t id) noexcept { dpdcid_ = id; }
   /// PSN of the refused packet.
   [[nodiscard]] constexpr Psn nack_psn() const noexcept { return Psn{nack_psn_.value()}; }
-  /// Sets nack_psn.
   constexpr void set_nack_psn(Psn psn) noexcept { nack_psn_ = psn.value(); }
-  /// Congestion control type; 2 in every NACK.
   [[nodiscard]] constexpr std::uint8_t cc_type() const noexcept {
     return static_cast<std::uint8_t>(cc_type_flags_ >> 4);
   }
@@ -437,13 +387,11 @@ struct Neth {
   [[nodiscard]] constexpr std::uint8_t cc_flags() const noexcept {
     return static_cast<std::uint8_t>(cc_type_flags_ & 0x0F);
   }
-  /// Sets cc_type and cc_flags, 4 bit each.
   constexpr void set_cc(std::uint8_t type, std::uint8_t flags) noexcept {
     cc_type_flags_ = static_cast<std::uint8_t>((type << 4) | (flags & 0x0F));
   }
   /// Copied from the refused packet's TSETH; 0 when it had none.
   [[nodiscard]] constexpr std::uint16_t tx_timestamp() const noexcept { return tx_timestamp_; }
-  /// Sets tx_timestamp.
   constexpr void set_tx_timestamp(std::uint16_t ts) noexcept { tx_timestamp_ = ts; }
 };
 
@@ -461,19 +409,13 @@ struct Peth {
 
   /// Vendor specific; sent 0.
   [[nodiscard]] constexpr std::uint8_t vendor_info() const noexcept { return vendor_info_; }
-  /// Sets vendor_info.
   constexpr void set_vendor_info(std::uint8_t info) noexcept { vendor_info_ = info; }
   /// Echoed in the SACK that answers.
   [[nodiscard]] constexpr std::uint16_t probe_id() const noexcept { return probe_id_; }
-  /// Sets probe_id.
   constexpr void set_probe_id(std::uint16_t id) noexcept { probe_id_ = id; }
-  /// As in Seth.
   [[nodiscard]] constexpr std::uint16_t spdcid() const noexcept { return spdcid_; }
-  /// As in Seth.
   constexpr void set_spdcid(std::uint16_t id) noexcept { spdcid_ = id; }
-  /// As in Seth.
   [[nodiscard]] constexpr std::uint16_t dpdcid() const noexcept { return dpdcid_; }
-  /// As in Seth.
   constexpr void set_dpdcid(std::uint16_t id) noexcept { dpdcid_ = id; }
   /// The sender's clock in ticks; valid if has_timestamp().
   [[nodiscard]] constexpr std::uint16_t tx_timestamp() const noexcept { return tx_timestamp_; }
@@ -485,37 +427,14 @@ struct Peth {
   [[nodiscard]] constexpr bool tick_is_128ns() const noexcept {
     return (tsr_ftype_ & kTsrBit) == 0;
   }
-  /// Sets a timestamp in ticks of 128 ns, and ftype.
   constexpr void set_tx_timestamp(std::uint16_t ts) noexcept {
     tx_timestamp_ = ts;
     tsr_ftype_ = kFtypeTimestamp;
   }
 };
 
-static_assert(sizeof(Seth) == 28 && alignof(Seth) == 1 && std::is_trivially_copyable_v<Seth>);
-static_assert(offsetof(Seth, flags_) == 0 && offsetof(Seth, offset_or_probe_id_) == 2);
-static_assert(offsetof(Seth, entropy_) == 4 && offsetof(Seth, spdcid_) == 8);
-static_assert(offsetof(Seth, dpdcid_) == 10 && offsetof(Seth, reserved_) == 12);
-static_assert(offsetof(Seth, cack_psn_) == 13 && offsetof(Seth, cc_type_flags_) == 16);
-static_assert(offsetof(Seth, mpr_) == 17 && offsetof(Seth, sack_offset_) == 18);
-static_assert(offsetof(Seth, sack_bitmap_) == 20);
-static_assert(sizeof(CcState) == 8 && alignof(CcState) == 1);
-static_assert(std::is_trivially_copyable_v<CcState>);
-static_assert(offsetof(CcState, tx_timestamp_) == 0 && offsetof(CcState, ooo_count_) == 2);
-static_assert(offsetof(CcState, penalty_) == 4 && offsetof(CcState, rcvd_bytes_) == 5);
-static_assert(sizeof(Neth) == 20 && alignof(Neth) == 1 && std::is_trivially_copyable_v<Neth>);
-static_assert(offsetof(Neth, type_nh_) == 0 && offsetof(Neth, reason_) == 2);
-static_assert(offsetof(Neth, vendor_info_) == 3 && offsetof(Neth, entropy_) == 4);
-static_assert(offsetof(Neth, spdcid_) == 8 && offsetof(Neth, dpdcid_) == 10);
-static_assert(offsetof(Neth, reserved_) == 12 && offsetof(Neth, nack_psn_) == 13);
-static_assert(offsetof(Neth, cc_type_flags_) == 16 && offsetof(Neth, reserved2_) == 17);
-static_assert(offsetof(Neth, tx_timestamp_) == 18);
-static_assert(sizeof(Peth) == 16 && alignof(Peth) == 1 && std::is_trivially_copyable_v<Peth>);
-static_assert(offsetof(Peth, type_nh_) == 0 && offsetof(Peth, reserved_) == 2);
-static_assert(offsetof(Peth, vendor_info_) == 3 && offsetof(Peth, probe_id_) == 4);
-static_assert(offsetof(Peth, reserved2_) == 6 && offsetof(Peth, spdcid_) == 8);
-static_assert(offsetof(Peth, dpdcid_) == 10 && offsetof(Peth, tx_timestamp_) == 12);
-static_assert(offsetof(Peth, tsr_ftype_) == 14);
+static_assert(sizeof(Seth) == 28 && sizeof(CcState) == 8 && sizeof(Neth) == 20 &&
+              sizeof(Peth) == 16);
 
 /// Partition key of every packet (mrc-1.0 §1.3).
 inline constexpr std::uint16_t kDefaultPKey = 0xFFFF;
@@ -569,14 +488,12 @@ struct Bth {
   [[nodiscard]] constexpr std::uint8_t tver() const noexcept {
     return static_cast<std::uint8_t>(se_m_pad_tver & kVersionMask);
   }
-  /// Partition key.
   [[nodiscard]] constexpr std::uint16_t p_key() const noexcept { return pkey; }
   /// The iCRC covers the head of the packet only (icrc_of_head()). MRC sends 0 here and ignores
   /// what arrives; it counts between OpenMRC peers of one host that have agreed on it.
   [[nodiscard]] constexpr bool head_check() const noexcept {
     return (variant_reserved & kHeadCheckBit) != 0;
   }
-  /// Destination queue pair.
   [[nodiscard]] constexpr Qpn dqp() const noexcept { return Qpn{dest_qp.value()}; }
   /// The sender asks for a SACK.
   [[nodiscard]] constexpr bool ack_request() const noexcept { return (a_rtx_ts & kAckBit) != 0; }
@@ -590,10 +507,8 @@ struct Bth {
   [[nodiscard]] constexpr std::uint8_t reserved() const noexcept {
     return static_cast<std::uint8_t>(a_rtx_ts & kReservedMask);
   }
-  /// Packet sequence number.
   [[nodiscard]] constexpr Psn psn() const noexcept { return Psn{sequence.value()}; }
 
-  /// Sets the opcode.
   constexpr void set_opcode(Opcode opcode) noexcept { op = static_cast<std::uint8_t>(opcode); }
   /// Sets the pad count; only the low two bits are used.
   constexpr void set_pad(unsigned pad) noexcept {
@@ -605,26 +520,19 @@ struct Bth {
     se_m_pad_tver = static_cast<std::uint8_t>((se_m_pad_tver & ~unsigned{kSolicitedBit}) |
                                               (on ? kSolicitedBit : 0u));
   }
-  /// Sets the partition key.
   constexpr void set_p_key(std::uint16_t p_key) noexcept { pkey = p_key; }
   /// Says what the iCRC covers; the other variant reserved bits become 0.
   constexpr void set_head_check(bool on) noexcept {
     variant_reserved = on ? kHeadCheckBit : std::uint8_t{0};
   }
-  /// Sets the destination queue pair.
   constexpr void set_dqp(Qpn dqp) noexcept { dest_qp = mrc::value(dqp); }
-  /// Asks for a SACK.
   constexpr void set_ack_request(bool on) noexcept { set_bit(kAckBit, on); }
-  /// Marks a retransmission.
   constexpr void set_rtx(bool on) noexcept { set_bit(kRtxBit, on); }
-  /// Announces a TSETH.
   constexpr void set_has_timestamp(bool on) noexcept { set_bit(kTimestampBit, on); }
-  /// Sets the reserved bits 3:0 of byte 8.
   constexpr void set_reserved(std::uint8_t bits) noexcept {
     a_rtx_ts = static_cast<std::uint8_t>((a_rtx_ts & ~unsigned{kReservedMask}) |
                                          (bits & unsigned{kReservedMask}));
   }
-  /// Sets the packet sequence number.
   constexpr void set_psn(Psn psn) noexcept { sequence = psn.value(); }
 
  private:
@@ -633,12 +541,7 @@ struct Bth {
   }
 };
 
-static_assert(sizeof(Bth) == 12 && alignof(Bth) == 1);
-static_assert(std::is_trivially_copyable_v<Bth> && std::is_standard_layout_v<Bth>);
-static_assert(offsetof(Bth, op) == 0 && offsetof(Bth, se_m_pad_tver) == 1);
-static_assert(offsetof(Bth, pkey) == 2 && offsetof(Bth, variant_reserved) == 4);
-static_assert(offsetof(Bth, dest_qp) == 5 && offsetof(Bth, a_rtx_ts) == 8);
-static_assert(offsetof(Bth, sequence) == 9);
+static_assert(sizeof(Bth) == 12 && std::is_standard_layout_v<Bth>);
 
 /// Verification tags: what OpenMRC peers add to packets so that nobody can forge them who does not
 /// see them. An extension, agreed on when queue pairs are connected (ConnectionInfo::tag).
@@ -683,7 +586,6 @@ class Tag {
     return static_cast<std::uint16_t>(bits_ >> 52);
   }
 
-  /// Sets the bits that a BTH carries.
   constexpr void stamp(Bth& bth) const noexcept {
     bth.set_p_key(static_cast<std::uint16_t>(header() >> 4));
     bth.set_reserved(static_cast<std::uint8_t>(header() & 0xF));

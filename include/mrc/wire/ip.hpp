@@ -218,19 +218,7 @@ struct Udp {
   Be16 checksum;          ///< 0, or as set by the kernel; ignored on receipt
 };
 
-static_assert(sizeof(Ipv6) == 40 && alignof(Ipv6) == 1 && std::is_trivially_copyable_v<Ipv6>);
-static_assert(offsetof(Ipv6, version_tc_label) == 0 && offsetof(Ipv6, payload_length) == 4);
-static_assert(offsetof(Ipv6, next_header) == 6 && offsetof(Ipv6, hop_limit) == 7);
-static_assert(offsetof(Ipv6, source) == 8 && offsetof(Ipv6, destination) == 24);
-static_assert(sizeof(Ipv4) == 20 && alignof(Ipv4) == 1 && std::is_trivially_copyable_v<Ipv4>);
-static_assert(offsetof(Ipv4, version_ihl) == 0 && offsetof(Ipv4, tos) == 1);
-static_assert(offsetof(Ipv4, total_length) == 2 && offsetof(Ipv4, identification) == 4);
-static_assert(offsetof(Ipv4, flags_fragment) == 6 && offsetof(Ipv4, ttl) == 8);
-static_assert(offsetof(Ipv4, protocol) == 9 && offsetof(Ipv4, checksum) == 10);
-static_assert(offsetof(Ipv4, source) == 12 && offsetof(Ipv4, destination) == 16);
-static_assert(sizeof(Udp) == 8 && alignof(Udp) == 1 && std::is_trivially_copyable_v<Udp>);
-static_assert(offsetof(Udp, source_port) == 0 && offsetof(Udp, destination_port) == 2);
-static_assert(offsetof(Udp, length) == 4 && offsetof(Udp, checksum) == 6);
+static_assert(sizeof(Ipv6) == 40 && sizeof(Ipv4) == 20 && sizeof(Udp) == 8);
 /// How the 32 bits of an EV are carried in a packet's own headers (mrc-1.0 §3.1). With SRv6 the
 /// path is in the outer destination address; its EV is still carried in the inner headers in one of
 /// these forms, so that it can be reflected ([O-17]).

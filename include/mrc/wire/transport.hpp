@@ -44,9 +44,7 @@ struct PartHeader {
   [[nodiscard]] constexpr Opcode opcode() const noexcept { return static_cast<Opcode>(op); }
 };
 
-static_assert(sizeof(PartHeader) == 8 && alignof(PartHeader) == 1);
-static_assert(offsetof(PartHeader, offset) == 2 && offsetof(PartHeader, length) == 4);
-static_assert(std::is_trivially_copyable_v<PartHeader>);
+static_assert(sizeof(PartHeader) == 8);
 static_assert(kMaxWriteHeader + sizeof(PartHeader) <= kMaxTransportHeader);
 
 /// Payload of each part but the last, bytes. A multiple of the cache line, and of 4: only the last
@@ -154,18 +152,9 @@ struct EndpointResponsePacket {
   Eeth eeth;  ///< response header
 };
 
-static_assert(sizeof(SackPacket) <= kMaxTransportHeader);
-static_assert(sizeof(SackPacket) == 48 && alignof(SackPacket) == 1);
-static_assert(offsetof(SackPacket, seth) == 12 && offsetof(SackPacket, cc) == 40);
-static_assert(sizeof(NackPacket) == 32 && offsetof(NackPacket, neth) == 12);
-static_assert(sizeof(ProbePacket) == 28 && offsetof(ProbePacket, peth) == 12);
-static_assert(sizeof(AckPacket) == 16 && offsetof(AckPacket, aeth) == 12);
-static_assert(sizeof(EndpointRequestPacket) == 28 && offsetof(EndpointRequestPacket, erth) == 12);
-static_assert(sizeof(EndpointResponsePacket) == 48 && offsetof(EndpointResponsePacket, eeth) == 12);
-static_assert(std::is_trivially_copyable_v<SackPacket> && std::is_trivially_copyable_v<NackPacket>);
-static_assert(std::is_trivially_copyable_v<ProbePacket> && std::is_trivially_copyable_v<AckPacket>);
-static_assert(std::is_trivially_copyable_v<EndpointRequestPacket> &&
-              std::is_trivially_copyable_v<EndpointResponsePacket>);
+static_assert(sizeof(SackPacket) == 48 && sizeof(SackPacket) <= kMaxTransportHeader);
+static_assert(sizeof(NackPacket) == 32 && sizeof(ProbePacket) == 28 && sizeof(AckPacket) == 16);
+static_assert(sizeof(EndpointRequestPacket) == 28 && sizeof(EndpointResponsePacket) == 48);
 
 /// Why a transport packet is not usable. Suitable as an index for counters (count_ of them).
 enum class ParseError : std::uint8_t {
