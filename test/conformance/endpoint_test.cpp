@@ -25,8 +25,8 @@ wire::EndpointRequestPacket request(EndpointOp op, std::uint16_t id, PlaneMask m
   wire::EndpointRequestPacket r{wire::Bth::make(Opcode::endpoint_request, kEndpointQpn, Psn{id}),
                                 {}};
   r.erth.set_op(op);
-  r.erth.set_vendor_info(1);  // the peer's slot
-  r.erth.set_port_status_mask(mask);
+  r.erth.vendor_info = 1;  // the peer's slot
+  r.erth.port_status_mask = mask;
   r.erth.set_tx_timestamp(0x4711);
   return r;
 }
@@ -58,15 +58,15 @@ TEST_CASE("endpoint: EV probes revive a bad path after three answers [C-9] [O-6]
     CHECK(p.bth.dqp() == kEndpointQpn);
     CHECK(p.bth.psn().value() <= 0xFFFF);
     CHECK(p.erth.has_timestamp());
-    CHECK(p.erth.vendor_info() == 0);  // the own slot
-    CHECK(p.erth.port_status_mask() == 0);
+    CHECK(p.erth.vendor_info == 0);  // the own slot
+    CHECK(p.erth.port_status_mask.value() == 0);
     // An answer with another number or time stamp is none. Implementations disagree where the
     // operation stands [C-3], so it does not matter.
     auto a = endpoint_answer(probes[0]);
     a.bth.set_psn(p.bth.psn() + 1);
     s.receive_control(a);
     a = endpoint_answer(probes[0]);
-    a.eeth.set_tx_timestamp(static_cast<std::uint16_t>(p.erth.tx_timestamp() + 1));
+    a.eeth.tx_timestamp = static_cast<std::uint16_t>(p.erth.tx_timestamp.value() + 1);
     s.receive_control(a);
     CHECK(s.engine.stats().ev_probe_answers == i);
     a = endpoint_answer(probes[0]);
@@ -88,12 +88,12 @@ TEST_CASE("endpoint: a request is answered where it came from, whatever slot it 
   CHECK(a.bth.dqp() == kEndpointQpn);
   CHECK(a.bth.psn() == Psn{0xABCD});
   CHECK(a.eeth.op() == EndpointOp::ev_probe);
-  CHECK(a.eeth.tx_timestamp() == 0x4711);
+  CHECK(a.eeth.tx_timestamp.value() == 0x4711);
   CHECK(out[0].dscp == s.setup.options.dscp.control);
   CHECK(out[0].plane == 1);
   // Other implementations have no slots: any vendor information will do.
   auto other = request(EndpointOp::ev_probe, 2);
-  other.erth.set_vendor_info(9);
+  other.erth.vendor_info = 9;
   s.receive_control(other);
   CHECK(s.transmit().size() == 1);
 }
@@ -145,9 +145,9 @@ TEST_CASE("endpoint: a peer's port status takes its planes out and brings them b
   const auto tagged = [&](auto packet) {
     packet.bth.set_dqp(s.qpn);
     if constexpr (requires { packet.erth; })
-      packet.erth.set_tag(own.endpoint());
+      packet.erth.tag = own.endpoint();
     else
-      packet.eeth.set_tag(own.endpoint());
+      packet.eeth.tag = own.endpoint();
     return packet;
   };
   CHECK(planes_used(s) == 0b11);
@@ -158,7 +158,7 @@ TEST_CASE("endpoint: a peer's port status takes its planes out and brings them b
   const auto& a = answers[0].as<wire::EndpointResponsePacket>();
   CHECK(a.bth.dqp() == Single::kRemote);
   CHECK(theirs.is_in(a.bth));
-  CHECK(a.eeth.tag() == theirs.endpoint());
+  CHECK(a.eeth.tag.value() == theirs.endpoint());
   CHECK(planes_used(s) == 0b01);
   for (path::PathIndex i = 0; i < s.peer_state().paths.size(); ++i)  // their health is kept
     CHECK(s.peer_state().paths.health(i) == path::Health::good);
@@ -247,7 +247,7 @@ TEST_CASE("endpoint: the own port status is told over the ports that are up unti
     CHECK(out[1].when == start + 2ms);
     for (const Sent& p : out) {
       CHECK(p.plane == 1);
-      CHECK(p.as<wire::EndpointRequestPacket>().erth.port_status_mask() == ~plane_bit(0));
+      CHECK(p.as<wire::EndpointRequestPacket>().erth.port_status_mask.value() == ~plane_bit(0));
     }
     CHECK(planes_used(s) == 0b10);
     if (answered) s.receive_control(endpoint_answer(out[1]), 1);
@@ -261,13 +261,13 @@ TEST_CASE("endpoint: an answer to an older port status does not stand for the pr
   s.engine.set_plane_up(s.now, 0, false);
   SentList out = endpoint_requests(s.advance(0ns), EndpointOp::port_status);
   REQUIRE(out.size() == 1);
-  CHECK(out[0].as<wire::EndpointRequestPacket>().erth.port_status_mask() == ~plane_bit(0));
+  CHECK(out[0].as<wire::EndpointRequestPacket>().erth.port_status_mask.value() == ~plane_bit(0));
   s.now += 10us;
   s.engine.set_plane_up(s.now, 0, true);
   s.receive_control(endpoint_answer(out[0]), 1);  // taken before the timer that sends the new one
   out = endpoint_requests(s.advance(0ns), EndpointOp::port_status);
   REQUIRE(out.size() == 1);
-  CHECK(out[0].as<wire::EndpointRequestPacket>().erth.port_status_mask() == ~PlaneMask{0});
+  CHECK(out[0].as<wire::EndpointRequestPacket>().erth.port_status_mask.value() == ~PlaneMask{0});
   s.receive_control(endpoint_answer(out[0]), 1);
   CHECK(endpoint_requests(s.advance(10s), EndpointOp::port_status).empty());
 }

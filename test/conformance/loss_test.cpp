@@ -412,17 +412,17 @@ TEST_CASE("reliability probe: after a round trip of silence, five at most, no PS
     CHECK(p.bth.psn() == Psn{});
     CHECK(p.bth.dqp() == Single::kRemote);
     CHECK(p.peth.has_timestamp());
-    CHECK(p.peth.tx_timestamp() == wire::timestamp_of(probes[i].when));
+    CHECK(p.peth.tx_timestamp.value() == wire::timestamp_of(probes[i].when));
     CHECK(probes[i].dscp == s.setup.options.dscp.trimmable);  // the data class
     CHECK(probes[i].ecn == Ecn::ect0);  // marked where data would be, not dropped
-    ids.insert(p.peth.probe_id());
+    ids.insert(p.peth.probe_id.value());
   }
   CHECK(ids.size() == 5);
   // Any answer shows that its probe overtook the data: nothing was sent between the probes.
   wire::SackPacket answer{wire::Bth::make(Opcode::sack, s.qpn, s.own - 1), {}, {}};
   answer.seth.set_cack_psn(s.own - 1);
   answer.seth.set_probe(true);
-  answer.seth.set_probe_id(probes[1].as<wire::ProbePacket>().peth.probe_id());
+  answer.seth.set_probe_id(probes[1].as<wire::ProbePacket>().peth.probe_id.value());
   s.receive_control(answer);
   const SentList again = data_of(s.transmit());
   CHECK(again.size() == 1);
@@ -431,11 +431,11 @@ TEST_CASE("reliability probe: after a round trip of silence, five at most, no PS
   const SentList more = only(s.advance(10ms), Opcode::probe);
   REQUIRE(more.size() == 5);
   CHECK(more[0].when == again[0].when + 24us);
-  answer.seth.set_probe_id(probes[4].as<wire::ProbePacket>().peth.probe_id());
+  answer.seth.set_probe_id(probes[4].as<wire::ProbePacket>().peth.probe_id.value());
   s.receive_control(answer);
   CHECK(data_of(s.transmit()).empty());
   CHECK(s.engine.stats().probe_answers == 1);
-  answer.seth.set_probe_id(more[0].as<wire::ProbePacket>().peth.probe_id());
+  answer.seth.set_probe_id(more[0].as<wire::ProbePacket>().peth.probe_id.value());
   s.receive_control(answer);
   CHECK(data_of(s.transmit()).size() == 1);
   s.ack(0, 0);  // no need for any more

@@ -57,7 +57,7 @@ struct Responding {
         CHECK(p.bth.opcode() == wire::Opcode::endpoint_response);
         CHECK(p.bth.psn().value() == id);
         CHECK(p.eeth.op() == wire::EndpointOp::ev_probe);
-        CHECK(p.eeth.tx_timestamp() == 0x4711);
+        CHECK(p.eeth.tx_timestamp.value() == 0x4711);
         ev = packet.entropy;
       }
       return ev.has_value();

@@ -230,7 +230,7 @@ TEST_CASE("unsettled packets: reported at once, complete when settled") {
   REQUIRE(sacks.size() >= 1);
   const auto& sack = sacks.back().sack();
   CHECK(sack.seth.cack_psn() == s.first - 1);
-  CHECK((sack.seth.sack_bitmap() & 3) == 3);
+  CHECK((sack.seth.sack_bitmap.value() & 3) == 3);
   CHECK(only(answers, wire::Opcode::acknowledge).empty());
   CHECK(s.receives().empty());
   settle(s, 1);  // was never unsettled

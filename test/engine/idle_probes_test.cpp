@@ -75,7 +75,7 @@ TEST_CASE("idle probes: what comes again has all reverse paths tested, once") {
   SUBCASE("a reliability probe with nothing new in between") {
     for (std::uint16_t id = 1; id <= 2; ++id) {
       wire::ProbePacket p{wire::Bth::make(wire::Opcode::probe, host.single.qpn, Psn{}), {}};
-      p.peth.set_probe_id(id);
+      p.peth.probe_id = id;
       host.single.receive_control(p);
     }
   }

@@ -100,7 +100,7 @@ TEST_CASE("planes: ports that do not exist are not said to be up") {
   s.engine.set_plane_up(s.now, 1, false);
   SentList sent = only(s.advance(0ns), Opcode::endpoint_request);
   REQUIRE(sent.size() == 1);
-  CHECK(sent[0].as<wire::EndpointRequestPacket>().erth.port_status_mask() == 0b01);
+  CHECK(sent[0].as<wire::EndpointRequestPacket>().erth.port_status_mask.value() == 0b01);
 }
 
 TEST_CASE("round-trip time: measured by probes before there is data, over several planes") {

@@ -103,7 +103,7 @@ TEST_CASE("pressure: Dynamic MPR shrinks while room for message ends runs short"
     s.data({.n = n, .offset = n * 64, .ack_request = true});
     const SentList out = only(s.transmit(), Opcode::sack);
     REQUIRE(out.size() == 1);
-    return int{out[0].sack().seth.mpr()};
+    return int{out[0].sack().seth.mpr};
   };
   for (std::uint32_t n = 1; n <= 5; ++n) CHECK(mpr(n) == 32);  // three of eight are left
   CHECK(mpr(6) == 16);
@@ -115,13 +115,13 @@ TEST_CASE("pressure: Dynamic MPR shrinks while room for message ends runs short"
   CHECK(mpr(9) == 32);
   Single off(setup);
   off.engine.set_receive_fill(0, 112);  // an eighth of the buffer is left
-  CHECK(int{sack_of(off, 0).seth.mpr()} == 8);
+  CHECK(int{sack_of(off, 0).seth.mpr} == 8);
   off.engine.set_receive_fill(0, 128);
-  CHECK(int{sack_of(off, 1).seth.mpr()} == 1);
+  CHECK(int{sack_of(off, 1).seth.mpr} == 1);
   setup.remote_dynamic_mpr = false;
   Single none(setup);
   none.engine.set_receive_fill(0, 128);
-  CHECK(int{sack_of(none, 0).seth.mpr()} == 0);  // off stays off
+  CHECK(int{sack_of(none, 0).seth.mpr} == 0);  // off stays off
 }
 
 TEST_CASE("pressure: queue pairs that hold nothing back are not asked for less") {
@@ -135,7 +135,7 @@ TEST_CASE("pressure: queue pairs that hold nothing back are not asked for less")
   REQUIRE(s.engine.to_reset(s.qpn) == Errc::ok);  // gives its stores back
   s.qpn = s.create();
   s.connect();
-  CHECK(int{sack_of(s, 0).seth.mpr()} == s.qp().attributes.mpr_dest);
+  CHECK(int{sack_of(s, 0).seth.mpr} == s.qp().attributes.mpr_dest);
 }
 
 TEST_CASE("pressure: NSCC without time stamps is refused, and the error names the remedy") {

@@ -131,9 +131,9 @@ TEST_CASE("NACK: PSN beyond the window, at most one per round trip") {
   SentList nacks = only(s.transmit(), Opcode::nack);
   REQUIRE(nacks.size() == 1);
   const wire::Neth& n = nacks[0].nack().neth;
-  CHECK(n.reason() == NackReason::psn_oor_window);
+  CHECK(n.reason == NackReason::psn_oor_window);
   CHECK(n.nack_psn() == s.first + 128);
-  CHECK(n.tx_timestamp() == 0x1357);
+  CHECK(n.tx_timestamp.value() == 0x1357);
   CHECK(n.entropy() == Ev{0xABC00003});
   CHECK(nacks[0].psn() == s.first + 128);
   CHECK(nacks[0].plane == 3);
@@ -154,11 +154,11 @@ TEST_CASE("NACK: a trimmed packet, its time stamp if it is left, and no other tr
   s.data({.n = 500'000, .trim = wire::Trim::trimmed, .cut = 20});  // beyond the window
   const SentList nacks = only(s.transmit(), Opcode::nack);
   REQUIRE(nacks.size() == 2);
-  CHECK(nacks[0].nack().neth.reason() == NackReason::trimmed);
+  CHECK(nacks[0].nack().neth.reason == NackReason::trimmed);
   CHECK(nacks[0].nack().neth.nack_psn() == s.first + 1);
-  CHECK(nacks[0].nack().neth.tx_timestamp() == 0x2468);
-  CHECK(nacks[1].nack().neth.reason() == NackReason::trimmed_last_hop);
-  CHECK(nacks[1].nack().neth.tx_timestamp() == 0);
+  CHECK(nacks[0].nack().neth.tx_timestamp.value() == 0x2468);
+  CHECK(nacks[1].nack().neth.reason == NackReason::trimmed_last_hop);
+  CHECK(nacks[1].nack().neth.tx_timestamp.value() == 0);
   CHECK(s.qp().rx.window.out_of_order() == 0);
   CHECK(s.qp().rx.rcvd_bytes == 0);
   s.data({.n = 1});
@@ -181,7 +181,7 @@ TEST_CASE("NACK: UNEXP_EVENT from a queue pair in ERR, at most one per round tri
   s.data({.n = 0});
   SentList nacks = only(s.transmit(), Opcode::nack);
   REQUIRE(nacks.size() == 1);
-  CHECK(nacks[0].nack().neth.reason() == NackReason::unexp_event);
+  CHECK(nacks[0].nack().neth.reason == NackReason::unexp_event);
   CHECK(nacks[0].nack().neth.nack_psn() == s.first);
   s.data({.n = 1});
   s.receive_control(wire::ProbePacket{wire::Bth::make(Opcode::probe, s.qpn, Psn{}), {}});
@@ -215,7 +215,7 @@ TEST_CASE("refuse: data and probes after it get the same NAK, at most once per r
   s.data({.n = 40'000});  // of another connection, surely, which knows nothing of that
   const SentList nacks = only(s.transmit(), Opcode::nack);
   REQUIRE(nacks.size() == 1);
-  CHECK(nacks[0].nack().neth.reason() == NackReason::unexp_event);
+  CHECK(nacks[0].nack().neth.reason == NackReason::unexp_event);
   CHECK(nacks[0].psn() == s.first + 40'000);
 }
 
@@ -230,13 +230,13 @@ TEST_CASE("NACK: no room to hold a message's end back, and only where it has to 
   const SentList answers = s.transmit();
   const SentList nacks = only(answers, Opcode::nack);
   REQUIRE(nacks.size() == 1);
-  CHECK(nacks[0].nack().neth.reason() == NackReason::no_resource);
+  CHECK(nacks[0].nack().neth.reason == NackReason::no_resource);
   // Room comes back with what is missing in front, so a SACK names that.
   const SentList sacks = only(answers, Opcode::sack);
   REQUIRE(sacks.size() == 1);
   CHECK(sacks[0].sack().seth.cack_psn() == s.first - 1);
   CHECK(sacks[0].sack().seth.sack_offset() == 1);
-  CHECK(sacks[0].sack().seth.sack_bitmap() == 0b100);
+  CHECK(sacks[0].sack().seth.sack_bitmap.value() == 0b100);
   CHECK(s.qp().rx.window.check(s.first + 4) == reliability::ReceiveWindow::Verdict::fresh);
   s.data({.n = 5, .length = 0});  // has no end to hold back
   s.data({.n = 6, .opcode = Opcode::write_middle, .length = 1024, .dma_length = 5000});

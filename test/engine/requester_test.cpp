@@ -178,12 +178,12 @@ TEST_CASE("Dynamic MPR: a responder tells its present limit") {
   setup.attributes.mpr_dest = 8;
   Single s(setup);
   s.data({.n = 0, .ack_request = true});
-  CHECK(only(s.transmit(), Opcode::sack).at(0).sack().seth.mpr() == 8);
+  CHECK(only(s.transmit(), Opcode::sack).at(0).sack().seth.mpr == 8);
   CHECK(s.engine.set_mpr(s.qpn, 9) == Errc::invalid_argument);
   CHECK(s.engine.set_mpr(s.qpn, 0) == Errc::invalid_argument);
   REQUIRE(s.engine.set_mpr(s.qpn, 2) == Errc::ok);
   s.data({.n = 1, .ack_request = true});
-  CHECK(only(s.transmit(), Opcode::sack).at(0).sack().seth.mpr() == 2);
+  CHECK(only(s.transmit(), Opcode::sack).at(0).sack().seth.mpr == 2);
   s.data({.n = 1000});  // what was allowed before is still taken ([O-28])
   CHECK(s.qp().rx.window.out_of_order() == 1);
 }

@@ -85,16 +85,16 @@ TEST_CASE("SACK: fields name the trigger and the state") {
   CHECK(p.seth.ack_psn_offset() == 5);
   CHECK(p.seth.entropy() == Ev{0xABC00002});
   CHECK(p.seth.sack_offset() == 1);
-  CHECK(p.seth.sack_bitmap() == std::uint64_t{1} << 4);
+  CHECK(p.seth.sack_bitmap.value() == std::uint64_t{1} << 4);
   CHECK(p.seth.m() == wire::SackMark::none);
   CHECK_FALSE(p.seth.probe());
-  CHECK(p.seth.mpr() == 0);  // Dynamic MPR is off
-  CHECK(p.seth.spdcid() == (value(s.qpn) & 0xFFFF));
-  CHECK(p.seth.dpdcid() == (value(Single::kRemote) & 0xFFFF));
-  CHECK(p.cc.tx_timestamp() == 0xBEEF);
+  CHECK(p.seth.mpr == 0);  // Dynamic MPR is off
+  CHECK(p.seth.spdcid.value() == (value(s.qpn) & 0xFFFF));
+  CHECK(p.seth.dpdcid.value() == (value(Single::kRemote) & 0xFFFF));
+  CHECK(p.cc.tx_timestamp.value() == 0xBEEF);
   CHECK(p.cc.ooo_count() == 1);
   const std::uint32_t bytes = 2 * (8 + 12 + 4 + 4 + 16 + 1024 + 4 + 40);
-  CHECK(p.cc.rcvd_bytes() == (bytes + 255) / 256);
+  CHECK(p.cc.rcvd_bytes.value() == (bytes + 255) / 256);
   CHECK(list[0].plane == 2);  // where the trigger came in
   CHECK(list[0].dscp == s.setup.options.dscp.control);
   CHECK(list[0].ecn == Ecn::not_ect);
@@ -132,7 +132,7 @@ TEST_CASE("SACK: of those that wait there are no more than it takes to tell ever
       const auto& seth = p.sack().seth;
       CHECK(seth.cack_psn() == s.first - 1);
       for (unsigned bit = 0; bit < 64; ++bit)
-        if ((seth.sack_bitmap() >> bit & 1) != 0)
+        if ((seth.sack_bitmap.value() >> bit & 1) != 0)
           told.insert(static_cast<std::uint32_t>(seth.sack_offset() + bit) - 1);
     }
     CHECK(told == here);
@@ -162,7 +162,7 @@ TEST_CASE("SACK: those that wait tell everything, also when the walk is under wa
   for (const Sent& p : sacks(s)) {
     const auto& seth = p.sack().seth;
     for (unsigned bit = 0; bit < 64; ++bit)
-      if ((seth.sack_bitmap() >> bit & 1) != 0)
+      if ((seth.sack_bitmap.value() >> bit & 1) != 0)
         told.insert(static_cast<std::uint32_t>(seth.cack_psn() - s.first) + seth.sack_offset() +
                     bit);
   }
@@ -200,7 +200,7 @@ TEST_CASE("SACK: a reliability probe is answered with everything known") {
   s.data(middle(0));
   s.data(middle(3));
   wire::ProbePacket probe{wire::Bth::make(Opcode::probe, s.qpn, Psn{}), {}};
-  probe.peth.set_probe_id(0x1234);
+  probe.peth.probe_id = 0x1234;
   probe.peth.set_tx_timestamp(0x5678);
   s.receive_control(probe, 1);
   const SentList list = sacks(s);
@@ -208,9 +208,9 @@ TEST_CASE("SACK: a reliability probe is answered with everything known") {
   const wire::SackPacket& p = list[0].sack();
   CHECK(p.seth.probe());
   CHECK(p.seth.probe_id() == 0x1234);
-  CHECK(p.cc.tx_timestamp() == 0x5678);
+  CHECK(p.cc.tx_timestamp.value() == 0x5678);
   CHECK(p.seth.cack_psn() == s.first);
-  CHECK(p.seth.sack_bitmap() == 0b100);
+  CHECK(p.seth.sack_bitmap.value() == 0b100);
   CHECK(list[0].plane == 1);
   CHECK(s.qp().rx.window.cack() == s.first);  // the probe took no PSN
 }

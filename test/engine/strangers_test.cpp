@@ -59,18 +59,18 @@ struct Visited : Single {
   void ask(Qpn to, EndpointOp op, PlaneMask planes = 0) {
     wire::EndpointRequestPacket r{wire::Bth::make(Opcode::endpoint_request, to, Psn{77}), {}};
     r.erth.set_op(op);
-    r.erth.set_vendor_info(1);  // the peer's slot
-    r.erth.set_port_status_mask(planes);
+    r.erth.vendor_info = 1;  // the peer's slot
+    r.erth.port_status_mask = planes;
     forged = forged || to == kEndpointQpn;  // names no connection, so nobody's tag is in it
-    if (sender == PacketSource::peer) r.erth.set_tag(wire::Tag(*engine.tag(qpn)).endpoint());
+    if (sender == PacketSource::peer) r.erth.tag = wire::Tag(*engine.tag(qpn)).endpoint();
     hand_in(r);
   }
   void refuse(NackReason reason) {
     wire::NackPacket p{wire::Bth::make(Opcode::nack, qpn, own), {}};
-    p.neth.set_reason(reason);
+    p.neth.reason = reason;
     p.neth.set_nack_psn(own);
     p.neth.set_entropy(sent.ev);
-    p.neth.set_tx_timestamp(sent.write().tseth->tx_timestamp.value());
+    p.neth.tx_timestamp = sent.write().tseth->tx_timestamp.value();
     hand_in(p);
   }
   void answer(wire::Syndrome code) {
@@ -232,8 +232,8 @@ void disguise(EnginePair& pair, Qpn responder, Counts way, Numbers numbers = Num
     const wire::Opcode opcode = wire::view_as<wire::Bth>(bytes).opcode();
     if (side == 1 && opcode == wire::Opcode::sack) {
       auto& sack = reinterpret_cast<wire::SackPacket&>(*bytes.data());
-      sack.cc.set_rcvd_bytes(counted(*pair[1].find_qp(responder), way));
-      if (!stamps) sack.cc.set_tx_timestamp(0);
+      sack.cc.rcvd_bytes = counted(*pair[1].find_qp(responder), way);
+      if (!stamps) sack.cc.tx_timestamp = 0;
     }
     if (side == 1 && opcode == wire::Opcode::acknowledge && numbers != Numbers::newest) {
       auto& ack = reinterpret_cast<wire::AckPacket&>(*bytes.data());

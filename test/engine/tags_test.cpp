@@ -77,7 +77,7 @@ TEST_CASE("tags: each bit of the tag counts") {
   for (unsigned bit = 0; bit <= 12; ++bit) {
     wire::EndpointRequestPacket r{wire::Bth::make(Opcode::endpoint_request, s.qpn, Psn{1}), {}};
     r.erth.set_op(wire::EndpointOp::ev_probe);
-    r.erth.set_tag(static_cast<std::uint16_t>(own.endpoint() ^ (1u << bit & 0xFFF)));
+    r.erth.tag = static_cast<std::uint16_t>(own.endpoint() ^ (1u << bit & 0xFFF));
     s.receive_control(r);
     CHECK(s.transmit().size() == (bit == 12 ? 1 : 0));
   }
@@ -153,8 +153,8 @@ TEST_CASE("tags: a peer's tag is no right to speak for another host") {
   const wire::Tag tag(*s.engine.tag(liar));
   wire::EndpointRequestPacket r{wire::Bth::make(Opcode::endpoint_request, liar, Psn{77}), {}};
   r.erth.set_op(wire::EndpointOp::port_status);
-  r.erth.set_port_status_mask(1);
-  r.erth.set_tag(tag.endpoint());
+  r.erth.port_status_mask = 1;
+  r.erth.tag = tag.endpoint();
   tag.stamp(r.bth);
   std::vector<std::uint8_t> bytes(sizeof r);
   std::memcpy(bytes.data(), &r, sizeof r);

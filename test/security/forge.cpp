@@ -64,8 +64,8 @@ Maker request(const Arguments& a, wire::EndpointOp op) {
   return [=](std::uint64_t, Qpn qpn, Psn psn) {
     wire::EndpointRequestPacket p{Bth::make(Opcode::endpoint_request, qpn, psn), {}};
     p.erth.set_op(op);
-    p.erth.set_port_status_mask(mask);
-    p.erth.set_vendor_info(slot);
+    p.erth.port_status_mask = mask;
+    p.erth.vendor_info = slot;
     p.erth.set_tx_timestamp(stamp);
     return whole(p);
   };
@@ -78,7 +78,7 @@ Maker response(const Arguments& a) {
   return [=](std::uint64_t, Qpn qpn, Psn psn) {
     wire::EndpointResponsePacket p{Bth::make(Opcode::endpoint_response, qpn, psn), {}};
     p.eeth.set_op(op);
-    p.eeth.set_tx_timestamp(stamp);
+    p.eeth.tx_timestamp = stamp;
     return whole(p);
   };
 }
@@ -106,9 +106,9 @@ Maker sack(const Arguments& a) {
     wire::SackPacket p{Bth::make(Opcode::sack, qpn, psn), {}, {}};
     p.seth.set_cack_psn(psn + ahead);
     p.seth.set_sack_offset(1);
-    p.seth.set_sack_bitmap(~std::uint64_t{0});
-    p.seth.set_mpr(mpr);
-    p.cc.set_rcvd_bytes(received);
+    p.seth.sack_bitmap = ~std::uint64_t{0};
+    p.seth.mpr = mpr;
+    p.cc.rcvd_bytes = received;
     return whole(p);
   };
 }
@@ -119,7 +119,7 @@ Maker nack(const Arguments& a) {
       a.number("reason", static_cast<std::uint64_t>(wire::NackReason::unexp_event)));
   return [=](std::uint64_t, Qpn qpn, Psn psn) {
     wire::NackPacket p{Bth::make(Opcode::nack, qpn, psn), {}};
-    p.neth.set_reason(reason);
+    p.neth.reason = reason;
     p.neth.set_nack_psn(psn);
     return whole(p);
   };
@@ -130,7 +130,7 @@ Maker probe(const Arguments& a) {
   const auto id = static_cast<std::uint16_t>(a.number("id", 0xBEEF));
   return [=](std::uint64_t, Qpn qpn, Psn psn) {
     wire::ProbePacket p{Bth::make(Opcode::probe, qpn, psn), {}};
-    p.peth.set_probe_id(id);
+    p.peth.probe_id = id;
     p.peth.set_tx_timestamp(1);
     return whole(p);
   };

@@ -49,7 +49,7 @@ TEST_CASE("strangers: reliability probes are merged, and answered as seldom as d
   constexpr unsigned kProbes = 1000;
   for (unsigned i = 0; i < kProbes; ++i) {
     wire::ProbePacket p{wire::Bth::make(Opcode::probe, s.qpn, Psn{}), {}};
-    p.peth.set_probe_id(static_cast<std::uint16_t>(i));
+    p.peth.probe_id = static_cast<std::uint16_t>(i);
     p.peth.set_tx_timestamp(1);
     s.receive_control(p, static_cast<Plane>(i % 4));
   }
@@ -63,7 +63,7 @@ TEST_CASE("strangers: reliability probes are merged, and answered as seldom as d
   for (unsigned i = 0; i < 10; ++i) {
     s.advance(10ms);
     wire::ProbePacket p{wire::Bth::make(Opcode::probe, s.qpn, Psn{}), {}};
-    p.peth.set_probe_id(static_cast<std::uint16_t>(5000 + i));
+    p.peth.probe_id = static_cast<std::uint16_t>(5000 + i);
     s.receive_control(p);
     CHECK(only(s.transmit(), Opcode::sack).size() == 1);
   }

@@ -56,7 +56,7 @@ bool answers(Bytes transport, std::uint16_t id) {
     return seth.probe() && seth.probe_id() == id;
   }
   if (bth.opcode() == Opcode::nack && transport.size() >= sizeof(wire::NackPacket))
-    return wire::is_trim(wire::view_as<wire::NackPacket>(transport).neth.reason());
+    return wire::is_trim(wire::view_as<wire::NackPacket>(transport).neth.reason);
   return bth.opcode() == Opcode::endpoint_response && bth.psn().value() == id;
 }
 

@@ -145,15 +145,15 @@ void Single::sack(const SackOf& s) {
   wire::SackPacket p{wire::Bth::make(wire::Opcode::sack, qpn, cack), {}, {}};
   p.seth.set_cack_psn(cack);
   p.seth.set_m(s.mark);
-  p.seth.set_mpr(s.mpr);
+  p.seth.mpr = s.mpr;
   p.seth.set_sack_offset(s.offset);
-  p.seth.set_sack_bitmap(s.bitmap);
+  p.seth.sack_bitmap = s.bitmap;
   if (s.trigger != nullptr) {
     p.seth.set_ack_psn_offset(static_cast<std::int16_t>(s.trigger->psn() - cack));
     p.seth.set_entropy(s.trigger->ev);
-    p.cc.set_tx_timestamp(s.trigger->write().tseth->tx_timestamp.value());
+    p.cc.tx_timestamp = s.trigger->write().tseth->tx_timestamp.value();
   }
-  p.cc.set_rcvd_bytes((s.received + 255) / 256);
+  p.cc.rcvd_bytes = (s.received + 255) / 256;
   receive_control(p, s.plane);
 }
 
@@ -161,18 +161,18 @@ void Single::answer_probe(const Sent& probe, std::int32_t cack) {
   wire::SackPacket p{wire::Bth::make(wire::Opcode::sack, qpn, own + cack), {}, {}};
   p.seth.set_cack_psn(own + cack);
   p.seth.set_probe(true);
-  p.seth.set_probe_id(probe.as<wire::ProbePacket>().peth.probe_id());
-  p.cc.set_tx_timestamp(probe.as<wire::ProbePacket>().peth.tx_timestamp());
+  p.seth.set_probe_id(probe.as<wire::ProbePacket>().peth.probe_id.value());
+  p.cc.tx_timestamp = probe.as<wire::ProbePacket>().peth.tx_timestamp.value();
   receive_control(p, probe.plane);
 }
 
 void Single::nack(const Sent& about, wire::NackReason reason, std::uint8_t timer) {
   wire::NackPacket p{wire::Bth::make(wire::Opcode::nack, qpn, about.psn()), {}};
-  p.neth.set_reason(reason);
-  if (reason == wire::NackReason::receiver_not_ready) p.neth.set_vendor_info(timer);
+  p.neth.reason = reason;
+  if (reason == wire::NackReason::receiver_not_ready) p.neth.vendor_info = timer;
   p.neth.set_nack_psn(about.psn());
   p.neth.set_entropy(about.ev);
-  p.neth.set_tx_timestamp(about.write().tseth->tx_timestamp.value());
+  p.neth.tx_timestamp = about.write().tseth->tx_timestamp.value();
   receive_control(p, about.plane);
 }
 

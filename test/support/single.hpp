@@ -63,7 +63,7 @@ using SentList = std::vector<Sent>;
   wire::EndpointResponsePacket a{
       wire::Bth::make(wire::Opcode::endpoint_response, kEndpointQpn, p.bth.psn()), {}};
   a.eeth.set_op(p.erth.op());
-  a.eeth.set_tx_timestamp(p.erth.tx_timestamp());
+  a.eeth.tx_timestamp = p.erth.tx_timestamp.value();
   return a;
 }
 [[nodiscard]] inline SentList data_of(const SentList& list) {

@@ -67,16 +67,16 @@ TEST_CASE("worked SACK: built byte for byte, read field by field") {
   CHECK_FALSE(p.seth.probe());
   CHECK(p.seth.ack_psn_offset() == 3);
   CHECK(p.seth.entropy() == Ev{0x05A31234});
-  CHECK(p.seth.spdcid() == 0x200);
-  CHECK(p.seth.dpdcid() == 0x100);
+  CHECK(p.seth.spdcid.value() == 0x200);
+  CHECK(p.seth.dpdcid.value() == 0x100);
   CHECK(p.seth.cack_psn() == Psn{0x10});
-  CHECK(p.seth.cc_type() == 0);
-  CHECK(p.seth.mpr() == 32);
+  CHECK((p.seth.cc_type_flags >> 4) == 0);
+  CHECK(p.seth.mpr == 32);
   CHECK(p.seth.sack_offset() == 1);
-  CHECK(p.seth.sack_bitmap() == 6);
-  CHECK(p.cc.tx_timestamp() == 0xBEEF);
+  CHECK(p.seth.sack_bitmap.value() == 6);
+  CHECK(p.cc.tx_timestamp.value() == 0xBEEF);
   CHECK(p.cc.ooo_count() == 3);
-  CHECK(p.cc.rcvd_bytes() == 0x12);
+  CHECK(p.cc.rcvd_bytes.value() == 0x12);
 }
 
 TEST_CASE("worked WRITE Only: transport part built byte for byte, read field by field") {

@@ -100,15 +100,15 @@ inline constexpr std::uint8_t kLetters[8] = {'A', 'B', 'C', 'D', 'E', 'F', 'G', 
   p.seth.set_m(SackMark::skip_once);
   p.seth.set_ack_psn_offset(3);
   p.seth.set_entropy(Ev{0x05A31234});
-  p.seth.set_spdcid(0x200);
-  p.seth.set_dpdcid(0x100);
+  p.seth.spdcid = 0x200;
+  p.seth.dpdcid = 0x100;
   p.seth.set_cack_psn(Psn{0x10});
-  p.seth.set_mpr(32);
+  p.seth.mpr = 32;
   p.seth.set_sack_offset(1);
-  p.seth.set_sack_bitmap(0x6);
-  p.cc.set_tx_timestamp(0xBEEF);
+  p.seth.sack_bitmap = 0x6;
+  p.cc.tx_timestamp = 0xBEEF;
   p.cc.set_ooo_count(3);
-  p.cc.set_rcvd_bytes(0x12);
+  p.cc.rcvd_bytes = 0x12;
   return p;
 }
 

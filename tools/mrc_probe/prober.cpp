@@ -238,7 +238,7 @@ void Prober::send(const Sweep::Probe& probe) {
   wire::EndpointRequestPacket p{
       wire::Bth::make(wire::Opcode::endpoint_request, kEndpointQpn, Psn{probe.id}), {}};
   p.erth.set_op(wire::EndpointOp::ev_probe);
-  p.erth.set_vendor_info(network_.slot());
+  p.erth.vendor_info = network_.slot();
   p.erth.set_tx_timestamp(wire::timestamp_of(probe.sent));
   network_.send(ways_[probe.path], p, padding(paths_[probe.path], sizeof p));
 }
@@ -262,14 +262,13 @@ void Prober::on_packet(Pace& pace, const wire::RxPacket& packet) {
   bool is_loop = false;
   if (bth.opcode() == wire::Opcode::endpoint_request) {
     const auto& p = wire::view_as<wire::EndpointRequestPacket>(packet.bytes);
-    if (p.erth.op() != wire::EndpointOp::ev_probe || p.erth.vendor_info() != network_.slot())
-      return;
+    if (p.erth.op() != wire::EndpointOp::ev_probe || p.erth.vendor_info != network_.slot()) return;
     is_loop = true;
-    timestamp = p.erth.tx_timestamp();
+    timestamp = p.erth.tx_timestamp.value();
   } else if (bth.opcode() == wire::Opcode::endpoint_response) {
     const auto& p = wire::view_as<wire::EndpointResponsePacket>(packet.bytes);
     if (p.eeth.op() != wire::EndpointOp::ev_probe) return;
-    timestamp = p.eeth.tx_timestamp();
+    timestamp = p.eeth.tx_timestamp.value();
   } else {
     return;
   }

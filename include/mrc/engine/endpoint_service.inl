@@ -45,12 +45,12 @@ void EndpointService::on_request(Time now, const wire::RxPacket& packet,
     ++drops.malformed;
     return;
   }
-  if (via != nullptr && p.erth.tag() != via->expected.endpoint()) {
+  if (via != nullptr && p.erth.tag.value() != via->expected.endpoint()) {
     ++drops.bad_tag;
     return;
   }
   Peer* peer =
-      via != nullptr ? via->peer : ctx_.objects.plain_peer_at(packet.source, p.erth.vendor_info());
+      via != nullptr ? via->peer : ctx_.objects.plain_peer_at(packet.source, p.erth.vendor_info);
   if (peer == nullptr) {
     keep_unconnected(packet, p);
     return;
@@ -67,7 +67,7 @@ void EndpointService::on_request(Time now, const wire::RxPacket& packet,
     heard_by(*via);
   }
   if (p.erth.op() == wire::EndpointOp::port_status) {
-    const PlaneMask up = p.erth.port_status_mask();
+    const PlaneMask up = p.erth.port_status_mask.value();
     const auto ahead = static_cast<std::int16_t>(id - peer->remote_status_id);
     if (ahead < 0 && now - peer->remote_status_at < detail::kStatusLifetime) {
       ++drops.stale;  // a newer one overtook it
@@ -103,7 +103,7 @@ void EndpointService::on_request(Time now, const wire::RxPacket& packet,
   item.plane = packet.plane;
   item.op = p.erth.op();
   item.id = id;
-  item.timestamp = p.erth.tx_timestamp();
+  item.timestamp = p.erth.tx_timestamp.value();
   ctx_.queue_control(item);
 }
 
@@ -114,8 +114,8 @@ void EndpointService::keep_unconnected(const wire::RxPacket& packet,
   if (packet.origin != nullptr) request.from = packet.origin->source;
   request.entropy = packet.entropy;
   request.id = static_cast<std::uint16_t>(p.bth.psn().value());
-  request.timestamp = p.erth.tx_timestamp();
-  request.slot = p.erth.vendor_info();
+  request.timestamp = p.erth.tx_timestamp.value();
+  request.slot = p.erth.vendor_info;
   request.plane = packet.plane;
   request.op = p.erth.op();
   if (!unconnected_.push_back(request)) ++ctx_.stats.drops.foreign;
@@ -129,14 +129,16 @@ void EndpointService::on_response(Time now, const wire::RxPacket& packet,
   const auto& p = wire::view_as<wire::EndpointResponsePacket>(packet.bytes);
   Request& r = requests_[p.bth.psn().value() % kOpenRequests];
   Peer* peer = r.open ? ctx_.objects.peer(r.peer) : nullptr;
-  if (peer == nullptr || r.id != p.bth.psn().value() || r.timestamp != p.eeth.tx_timestamp()) {
+  if (peer == nullptr || r.id != p.bth.psn().value() ||
+      r.timestamp != p.eeth.tx_timestamp.value()) {
     const auto id = static_cast<std::uint16_t>(p.bth.psn().value());
-    const bool kept = via == nullptr && responses_.push_back({now, packet.source, id,
-                                                              p.eeth.tx_timestamp(), packet.plane});
+    const bool kept =
+        via == nullptr &&
+        responses_.push_back({now, packet.source, id, p.eeth.tx_timestamp.value(), packet.plane});
     if (!kept) ++ctx_.stats.drops.stale;
     return;
   }
-  if (via == nullptr ? !peer->tagged.empty() : p.eeth.tag() != via->expected.endpoint()) {
+  if (via == nullptr ? !peer->tagged.empty() : p.eeth.tag.value() != via->expected.endpoint()) {
     ++ctx_.stats.drops.bad_tag;
     return;
   }
@@ -491,8 +493,8 @@ void EndpointService::write(Time now, const ControlItem& item, Peer& peer,
   auto& p = make_header<wire::EndpointResponsePacket>(
       packet, wire::Bth::make(wire::Opcode::endpoint_response, to, Psn{item.id}));
   p.eeth.set_op(item.op);
-  p.eeth.set_tx_timestamp(item.timestamp);
-  if (via != nullptr) p.eeth.set_tag(via->remote_tag.endpoint());
+  p.eeth.tx_timestamp = item.timestamp;
+  if (via != nullptr) p.eeth.tag = via->remote_tag.endpoint();
 }
 
 void EndpointService::write_request(Time now, const ControlItem& item, Peer& peer,
@@ -502,9 +504,9 @@ void EndpointService::write_request(Time now, const ControlItem& item, Peer& pee
   auto& p = make_header<wire::EndpointRequestPacket>(
       packet, wire::Bth::make(wire::Opcode::endpoint_request, to, Psn{item.id}));
   p.erth.set_op(probe ? wire::EndpointOp::ev_probe : wire::EndpointOp::port_status);
-  p.erth.set_vendor_info(ctx_.options.slot);  // of the process that the answer goes to
-  if (via != nullptr) p.erth.set_tag(via->remote_tag.endpoint());
-  if (!probe) p.erth.set_port_status_mask(peer.announced = ctx_.offered_planes());
+  p.erth.vendor_info = ctx_.options.slot;  // of the process that the answer goes to
+  if (via != nullptr) p.erth.tag = via->remote_tag.endpoint();
+  if (!probe) p.erth.port_status_mask = peer.announced = ctx_.offered_planes();
   const std::uint16_t timestamp = wire::timestamp_of(now);
   Request& request = requests_[item.id % kOpenRequests];
   if (request.id == item.id) {

@@ -231,9 +231,9 @@ void LossRecovery::write_probe(Time now, const ControlItem& item, QueuePairState
                                wire::TxPacket& packet) noexcept {
   auto& p = make_header<wire::ProbePacket>(
       packet, wire::Bth::make(wire::Opcode::probe, qp.remote.qpn, Psn{}));
-  p.peth.set_probe_id(item.id);
-  p.peth.set_spdcid(connection_id(qp.qpn));
-  p.peth.set_dpdcid(connection_id(qp.remote.qpn));
+  p.peth.probe_id = item.id;
+  p.peth.spdcid = connection_id(qp.qpn);
+  p.peth.dpdcid = connection_id(qp.remote.qpn);
   p.peth.set_tx_timestamp(wire::timestamp_of(now));
   const std::uint32_t order = qp.tx.window.send_order();
   if (order != qp.tx.probe_order) qp.tx.probe_first = item.id;

@@ -216,12 +216,12 @@ void Requester::on_nack(Time now, QueuePairState& qp, const wire::RxPacket& pack
   ++ctx_.stats.nacks_received;
   ++qp.stats.nacks;
   const Psn psn = nack.nack_psn();
-  const std::uint16_t timestamp = nack.tx_timestamp();
+  const std::uint16_t timestamp = nack.tx_timestamp.value();
   const bool at_packet = tx.window.contains(psn);
   // The time stamp tells whether it refers to the packet's last transmission or an earlier one.
   const bool exact = at_packet && (!ctx_.options.timestamps ||
                                    timestamp == wire::timestamp_of(tx.window.at(psn).sent()));
-  if (nack.reason() == wire::NackReason::unexp_event) {
+  if (nack.reason == wire::NackReason::unexp_event) {
     // A probe has no PSN of its own; the NACK that refuses one names PSN 0.
     const bool at_probe =
         tx.probe_pending && psn == Psn{} && timestamp == wire::timestamp_of(tx.probe_sent);
@@ -234,11 +234,11 @@ void Requester::on_nack(Time now, QueuePairState& qp, const wire::RxPacket& pack
     return teardown_.fail(qp, QpErrorCause::peer_in_error, WcStatus::rem_op_err,
                           qp.rc ? oldest : position_of(qp, psn));
   }
-  if (nack.reason() == wire::NackReason::receiver_not_ready)
-    return on_receiver_not_ready(now, qp, psn, exact, nack.vendor_info());
+  if (nack.reason == wire::NackReason::receiver_not_ready)
+    return on_receiver_not_ready(now, qp, psn, exact, nack.vendor_info);
   // Trimming may have cut off the time stamp. A refusal costs a retry, so it has to be exact.
-  const bool cut = at_packet && timestamp == 0 && wire::is_trim(nack.reason());
-  if (!wire::is_known(nack.reason()) || !(exact || cut)) {
+  const bool cut = at_packet && timestamp == 0 && wire::is_trim(nack.reason);
+  if (!wire::is_known(nack.reason) || !(exact || cut)) {
     ++ctx_.stats.drops.stale;
     return;
   }
@@ -248,11 +248,11 @@ void Requester::on_nack(Time now, QueuePairState& qp, const wire::RxPacket& pack
     return;
   }
   qp.heard = true;
-  const bool trimmed = wire::is_trim(nack.reason());
+  const bool trimmed = wire::is_trim(nack.reason);
   qp.peer->congestion.on_nack(lost->size, trimmed, now);
   if (trimmed) {
     ++qp.stats.trims;
-    if (nack.reason() == wire::NackReason::trimmed) qp.peer->paths.on_trimmed(lost->path, now);
+    if (nack.reason == wire::NackReason::trimmed) qp.peer->paths.on_trimmed(lost->path, now);
   } else if (!on_refused(now, qp, psn)) {
     return;
   }
@@ -569,7 +569,7 @@ inline constexpr Duration kHalfTimestampSpan{128 * 0x8000};
 
 /// Is `psn` the newest one that the SACK reports?
 [[nodiscard]] inline bool is_newest_in(const wire::Seth& seth, Psn psn) noexcept {
-  const std::uint64_t bits = seth.sack_bitmap();
+  const std::uint64_t bits = seth.sack_bitmap.value();
   const Psn cack = seth.cack_psn();
   if (bits == 0) return psn == cack;
   const Psn highest = cack + seth.sack_offset() + (63 - std::countl_zero(bits));
@@ -609,7 +609,7 @@ void Requester::on_sack(Time now, QueuePairState& qp, const wire::RxPacket& pack
   qp.heard = true;
 
   const bool overtaken = Requester::overtaken(qp, sack);
-  if (!overtaken) tx.newest_sack = {cack, sack.cc.rcvd_bytes()};
+  if (!overtaken) tx.newest_sack = {cack, sack.cc.rcvd_bytes.value()};
   const RttSample sample = sample_rtt(now, qp, sack);  // first: take_cack() may free the record
   // A peer that has received everything and answers is at work on a response.
   if (sack.seth.probe() && qp.rc && tx.window.empty()) tx.start_anew(now);
@@ -622,10 +622,11 @@ void Requester::on_sack(Time now, QueuePairState& qp, const wire::RxPacket& pack
   take_cack(now, qp, cack);
   // It may have been overtaken by a Transport ACK, too.
   const bool shows_gaps = !overtaken && cack + 1 == tx.window.unacked();
-  take_sack_bits(now, qp, cack + sack.seth.sack_offset(), sack.seth.sack_bitmap(), shows_gaps);
+  take_sack_bits(now, qp, cack + sack.seth.sack_offset(), sack.seth.sack_bitmap.value(),
+                 shows_gaps);
   if (qp.rc) finish_reported(qp);
-  if (!overtaken && sack.seth.mpr() != 0 && qp.attributes.dynamic_mpr && qp.remote.dynamic_mpr)
-    tx.range = std::min(tx.fixed_range, sack.seth.mpr() * kMprUnit);
+  if (!overtaken && sack.seth.mpr != 0 && qp.attributes.dynamic_mpr && qp.remote.dynamic_mpr)
+    tx.range = std::min(tx.fixed_range, sack.seth.mpr * kMprUnit);
   feed_congestion(now, qp, sack, sample, overtaken);
   loss_.request_review(qp);
   ctx_.ready.update(qp);
@@ -643,7 +644,7 @@ void Requester::on_sack(Time now, QueuePairState& qp, const wire::RxPacket& pack
   const Psn trigger = sack.seth.cack_psn() + sack.seth.ack_psn_offset();
   if (!tx.window.contains(trigger)) return sample;
   const reliability::Packet sent = tx.window.at(trigger);
-  if (detail::is_last_transmission(sent, now, sack.cc.tx_timestamp()))
+  if (detail::is_last_transmission(sent, now, sack.cc.tx_timestamp.value()))
     tx.unreflected = 0;
   else if (!timed_by_psn(now, tx, sack, trigger, sent))
     return sample;
@@ -683,7 +684,7 @@ Requester::RttSample Requester::sample_probe(Time now, QueuePairState& qp,
   ++ctx_.stats.probe_answers;
   tx.retries.on_answer();
   tx.window.on_probe_answered(tx.probe_order);
-  const std::uint16_t timestamp = sack.cc.tx_timestamp();
+  const std::uint16_t timestamp = sack.cc.tx_timestamp.value();
   if (older == 0) {
     tx.probe_pending = false;
     sample.rtt = now - tx.probe_sent;
@@ -720,13 +721,13 @@ void Requester::take_cack(Time now, QueuePairState& qp, Psn cack) noexcept {
 /// Two SACKs of one cumulative PSN may have the same byte count: its unit is 256 bytes, and not
 /// every peer counts. A clear bit for a packet already reported then shows which one is older.
 bool Requester::overtaken(const QueuePairState& qp, const wire::SackPacket& sack) noexcept {
-  const SackOrder order{sack.seth.cack_psn(), sack.cc.rcvd_bytes()};
+  const SackOrder order{sack.seth.cack_psn(), sack.cc.rcvd_bytes.value()};
   const SackOrder& newest = qp.tx.newest_sack;
   if (newest.after(order)) return true;
   if (order.cack != newest.cack) return false;
   const reliability::SendWindow& window = qp.tx.window;
   const Psn base = order.cack + sack.seth.sack_offset();
-  for (std::uint64_t h = detail::holes_in(sack.seth.sack_bitmap()); h != 0; h &= h - 1) {
+  for (std::uint64_t h = detail::holes_in(sack.seth.sack_bitmap.value()); h != 0; h &= h - 1) {
     const Psn psn = base + std::countr_zero(h);
     if (window.contains(psn) && window.at(psn).state() == reliability::PacketState::reported)
       return true;

@@ -406,7 +406,7 @@ void Responder::answer_in_error(Time now, QueuePairState& qp, const wire::RxPack
   }
   if (qp.rx.refused && (probe ? static_cast<bool>(qp.expected) : near)) return;
   const std::uint16_t timestamp =
-      probe ? wire::view_as<wire::ProbePacket>(packet.bytes).peth.tx_timestamp()
+      probe ? wire::view_as<wire::ProbePacket>(packet.bytes).peth.tx_timestamp.value()
             : detail::timestamp_in(wire::view_write(packet.bytes));
   queue_nack(now, qp, packet, psn, timestamp, wire::NackReason::unexp_event);
 }
@@ -481,9 +481,9 @@ void Responder::on_probe(Time now, QueuePairState& qp, const wire::RxPacket& pac
   item.again = true;
   item.qpn = qp.qpn;
   item.plane = packet.plane;
-  item.id = p.peth.probe_id();
+  item.id = p.peth.probe_id.value();
   item.entropy = packet.entropy;
-  item.timestamp = p.peth.tx_timestamp();
+  item.timestamp = p.peth.tx_timestamp.value();
   item.mark = packet.ecn == Ecn::ce ? wire::SackMark::skip_once : wire::SackMark::none;
   qp.rx.since_sack = 0;
   if (!merge && !ctx_.control.push(fresh, &qp.rx.newest_probe)) ++ctx_.stats.drops.control_overflow;

@@ -752,31 +752,31 @@ void Responder::write_sack(const ControlItem& item, QueuePairState& qp,
         static_cast<std::int16_t>(std::clamp(item.psn - cack, -0x8000, 0x7FFF)));
   }
   p.seth.set_entropy(item.entropy);
-  p.seth.set_spdcid(connection_id(qp.qpn));
-  p.seth.set_dpdcid(connection_id(qp.remote.qpn));
+  p.seth.spdcid = connection_id(qp.qpn);
+  p.seth.dpdcid = connection_id(qp.remote.qpn);
   p.seth.set_cack_psn(cack);
-  p.seth.set_mpr(announced_mpr(rx));
+  p.seth.mpr = announced_mpr(rx);
   p.seth.set_sack_offset(range.offset);
-  p.seth.set_sack_bitmap(range.bitmap);
-  p.cc.set_tx_timestamp(item.timestamp);
+  p.seth.sack_bitmap = range.bitmap;
+  p.cc.tx_timestamp = item.timestamp;
   p.cc.set_ooo_count(rx.window.out_of_order());
   p.cc.set_rcv_cwnd_pen(ctx_.pressure.penalty());
   p.cc.set_restore_cwnd(ctx_.pressure.restore());
-  p.cc.set_rcvd_bytes(static_cast<std::uint32_t>((rx.rcvd_bytes + 255) / 256));
+  p.cc.rcvd_bytes = static_cast<std::uint32_t>((rx.rcvd_bytes + 255) / 256);
 }
 
 void Responder::write_nack(const ControlItem& item, QueuePairState& qp,
                            wire::TxPacket& packet) noexcept {
   auto& p = make_header<wire::NackPacket>(
       packet, wire::Bth::make(wire::Opcode::nack, qp.remote.qpn, item.psn));
-  p.neth.set_reason(item.reason);
+  p.neth.reason = item.reason;
   if (item.reason == wire::NackReason::receiver_not_ready)
-    p.neth.set_vendor_info(qp.attributes.min_rnr_timer);
+    p.neth.vendor_info = qp.attributes.min_rnr_timer;
   p.neth.set_entropy(item.entropy);
-  p.neth.set_spdcid(connection_id(qp.qpn));
-  p.neth.set_dpdcid(connection_id(qp.remote.qpn));
+  p.neth.spdcid = connection_id(qp.qpn);
+  p.neth.dpdcid = connection_id(qp.remote.qpn);
   p.neth.set_nack_psn(item.psn);
-  p.neth.set_tx_timestamp(item.timestamp);
+  p.neth.tx_timestamp = item.timestamp;
 }
 
 /// A Transport ACK of the newest finished message, or a NAK.

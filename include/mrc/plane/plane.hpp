@@ -780,7 +780,7 @@ inline void append_answer(wire::TxBurst& burst, const wire::UnconnectedRequest& 
   wire::EndpointResponsePacket answer{
       wire::Bth::make(wire::Opcode::endpoint_response, kEndpointQpn, Psn{request.id}), {}};
   answer.eeth.set_op(request.op);
-  answer.eeth.set_tx_timestamp(request.timestamp);
+  answer.eeth.tx_timestamp = request.timestamp;
   wire::TxPacket& packet = burst.append();
   std::memcpy(packet.header.data(), &answer, sizeof answer);
   packet.header_length = sizeof answer;

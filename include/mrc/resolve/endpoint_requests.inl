@@ -172,8 +172,8 @@ void EndpointRequests::write(const Batch& batch, const Ready& request,
   wire::EndpointRequestPacket p{
       wire::Bth::make(wire::Opcode::endpoint_request, kEndpointQpn, Psn{number}), {}};
   p.erth.set_op(batch.op);
-  p.erth.set_vendor_info(planes_.slot);  // of the process that the answer goes to
-  if (batch.op == wire::EndpointOp::port_status) p.erth.set_port_status_mask(request.port_status);
+  p.erth.vendor_info = planes_.slot;  // of the process that the answer goes to
+  if (batch.op == wire::EndpointOp::port_status) p.erth.port_status_mask = request.port_status;
   p.erth.set_tx_timestamp(request.timestamp);
   burst_.clear();
   wire::TxPacket& packet = burst_.append();

@@ -154,13 +154,13 @@ enum class EndpointOp : std::uint8_t { port_status = 0, ev_probe = 1 };
 
 /// Endpoint request. A new instance is all zero: port status, no valid timestamp.
 struct Erth {
-  Be16 type_op_;                  ///< type, nh, reserved; op in bits 1:0
-  std::uint8_t reserved_ = 0;     ///< sent 0
-  std::uint8_t vendor_info_ = 0;  ///< see vendor_info()
-  Be32 port_status_mask_;         ///< see port_status_mask()
-  Be32 tag_;                      ///< reserved in MRC; see tag()
-  Be16 tx_timestamp_;             ///< see tx_timestamp()
-  Be16 tsr_ftype_;                ///< tsr 15, reserved 14:4, ftype 3:0
+  Be16 type_op_;                 ///< type, nh, reserved; op in bits 1:0
+  std::uint8_t reserved_ = 0;    ///< sent 0
+  std::uint8_t vendor_info = 0;  ///< OpenMRC: slot of the requesting process
+  Be32 port_status_mask;         ///< planes of the sender that are up [O-19]; only with port_status
+  Be32 tag;                      ///< Tag::endpoint() of the queue pair; 0 in MRC, which has no tags
+  Be16 tx_timestamp;             ///< the sender's clock in ticks; valid if has_timestamp()
+  Be16 tsr_ftype;                ///< tsr 15, reserved 14:4, ftype 3:0
 
   /// Not checked: see is_known(EndpointOp).
   [[nodiscard]] constexpr EndpointOp op() const noexcept {
@@ -169,28 +169,13 @@ struct Erth {
   constexpr void set_op(EndpointOp op) noexcept {
     type_op_ = static_cast<std::uint16_t>((type_op_ & ~3u) | (static_cast<unsigned>(op) & 3u));
   }
-  /// Vendor specific; OpenMRC sends the slot of the requesting process.
-  [[nodiscard]] constexpr std::uint8_t vendor_info() const noexcept { return vendor_info_; }
-  constexpr void set_vendor_info(std::uint8_t info) noexcept { vendor_info_ = info; }
-  /// The sender's planes that are up, bit 0 for plane 0 ([O-19]). Only with port_status.
-  [[nodiscard]] constexpr PlaneMask port_status_mask() const noexcept { return port_status_mask_; }
-  constexpr void set_port_status_mask(PlaneMask mask) noexcept { port_status_mask_ = mask; }
-  /// Tag::endpoint() of the queue pair that it is sent to; 0 in MRC, which has no tags.
-  [[nodiscard]] constexpr std::uint32_t tag() const noexcept { return tag_; }
-  constexpr void set_tag(std::uint16_t tag) noexcept { tag_ = tag; }
-  /// The sender's clock in ticks; valid if has_timestamp().
-  [[nodiscard]] constexpr std::uint16_t tx_timestamp() const noexcept { return tx_timestamp_; }
   /// Whether ftype says that the timestamp is valid.
   [[nodiscard]] constexpr bool has_timestamp() const noexcept {
-    return (tsr_ftype_ & kFtypeMask) == kFtypeTimestamp;
-  }
-  /// The timestamp's tick is 128 ns (tsr = 0).
-  [[nodiscard]] constexpr bool tick_is_128ns() const noexcept {
-    return (tsr_ftype_ & kTsrBit) == 0;
+    return (tsr_ftype & kFtypeMask) == kFtypeTimestamp;
   }
   constexpr void set_tx_timestamp(std::uint16_t ts) noexcept {
-    tx_timestamp_ = ts;
-    tsr_ftype_ = kFtypeTimestamp;
+    tx_timestamp = ts;
+    tsr_ftype = kFtypeTimestamp;
   }
 };
 
@@ -198,8 +183,8 @@ struct Erth {
 struct Eeth {
   Be16 type_op_;  ///< type, nh, reserved; op in bits 3:2 ([C-3]: other bits than in ERTH)
   std::uint8_t reserved_[26] = {};  ///< sent 0
-  Be16 tx_timestamp_;               ///< see tx_timestamp()
-  Be16 tag_;                        ///< reserved in MRC; see tag()
+  Be16 tx_timestamp;                ///< copied from the request
+  Be16 tag;                         ///< as in the request
   std::uint8_t reserved2_[4] = {};  ///< sent 0
 
   /// Not checked: see is_known(EndpointOp).
@@ -210,17 +195,12 @@ struct Eeth {
     type_op_ =
         static_cast<std::uint16_t>((type_op_ & ~0xCu) | ((static_cast<unsigned>(op) & 3u) << 2));
   }
-  [[nodiscard]] constexpr std::uint16_t tag() const noexcept { return tag_; }
-  constexpr void set_tag(std::uint16_t tag) noexcept { tag_ = tag; }
-  /// Copied from the request.
-  [[nodiscard]] constexpr std::uint16_t tx_timestamp() const noexcept { return tx_timestamp_; }
-  constexpr void set_tx_timestamp(std::uint16_t ts) noexcept { tx_timestamp_ = ts; }
 };
 
 static_assert(sizeof(Erth) == 16 && sizeof(Eeth) == 36);
 
 /// The extension headers of SACK, NACK and reliability probe (mrc-1.0 §1.7-1.9). Names that end in
-/// an underscore are the raw bytes; use the accessors. The first 16 bits of each header (type, next
+/// an underscore are raw bytes: use the accessors. The first 16 bits of each header (type, next
 /// header) are sent 0 and ignored on receipt ([C-4], [O-11]), and so are all reserved fields.
 
 /// SETH.m: the responder's verdict on the reflected EV (mrc-1.0 §2.7).
@@ -228,17 +208,17 @@ enum class SackMark : std::uint8_t { none = 0, skip_once = 1, always_skip = 2, r
 
 /// SACK, first part. A new instance is all zero.
 struct Seth {
-  Be16 flags_;                      ///< type 15:12, nh 11:7, m 6:5, pr 1
-  Be16 offset_or_probe_id_;         ///< ack_psn_offset, or probe_id if pr is set
-  Be32 entropy_;                    ///< reflected EV
-  Be16 spdcid_;                     ///< see spdcid()
-  Be16 dpdcid_;                     ///< see dpdcid()
-  std::uint8_t reserved_ = 0;       ///< sent 0
-  Be24 cack_psn_;                   ///< see cack_psn()
-  std::uint8_t cc_type_flags_ = 0;  ///< cc_type 7:4, cc_flags 3:0
-  std::uint8_t mpr_ = 0;            ///< see mpr()
-  Be16 sack_offset_;                ///< see sack_offset()
-  Be64 sack_bitmap_;                ///< see sack_bitmap()
+  Be16 flags_;                     ///< type 15:12, nh 11:7, m 6:5, pr 1
+  Be16 offset_or_probe_id_;        ///< ack_psn_offset, or probe_id if pr is set
+  Be32 entropy_;                   ///< reflected EV
+  Be16 spdcid;                     ///< low 16 bits of the sender's QPN; ignored on receipt [C-21]
+  Be16 dpdcid;                     ///< of the receiver's; likewise
+  std::uint8_t reserved_ = 0;      ///< sent 0
+  Be24 cack_psn_;                  ///< see cack_psn()
+  std::uint8_t cc_type_flags = 0;  ///< cc_type 7:4, 0: NSCC state follows; cc_flags 3:0
+  std::uint8_t mpr = 0;  ///< the responder's MPR in units of 128 PSNs; 0: Dynamic MPR is off
+  Be16 sack_offset_;     ///< see sack_offset()
+  Be64 sack_bitmap;      ///< bit i: PSN cack_psn + sack_offset + i is received
 
   static constexpr std::uint16_t kMarkMask = 0x0060;  ///< m in flags_
   static constexpr std::uint16_t kProbeBit = 0x0002;  ///< pr in flags_
@@ -269,29 +249,9 @@ struct Seth {
   /// EV of the triggering packet as received.
   [[nodiscard]] constexpr Ev entropy() const noexcept { return Ev{entropy_.value()}; }
   constexpr void set_entropy(Ev ev) noexcept { entropy_ = mrc::value(ev); }
-  /// Low 16 bits of the QPN of the SACK's sender ([C-21]: ignored on receipt).
-  [[nodiscard]] constexpr std::uint16_t spdcid() const noexcept { return spdcid_; }
-  constexpr void set_spdcid(std::uint16_t id) noexcept { spdcid_ = id; }
-  /// Low 16 bits of the QPN of the SACK's receiver ([C-21]: ignored on receipt).
-  [[nodiscard]] constexpr std::uint16_t dpdcid() const noexcept { return dpdcid_; }
-  constexpr void set_dpdcid(std::uint16_t id) noexcept { dpdcid_ = id; }
   /// Cumulative acknowledgement: every PSN up to and including this one is received.
   [[nodiscard]] constexpr Psn cack_psn() const noexcept { return Psn{cack_psn_.value()}; }
   constexpr void set_cack_psn(Psn psn) noexcept { cack_psn_ = psn.value(); }
-  /// 0: NSCC state follows.
-  [[nodiscard]] constexpr std::uint8_t cc_type() const noexcept {
-    return static_cast<std::uint8_t>(cc_type_flags_ >> 4);
-  }
-  /// Flags of the congestion control type, 4 bit.
-  [[nodiscard]] constexpr std::uint8_t cc_flags() const noexcept {
-    return static_cast<std::uint8_t>(cc_type_flags_ & 0x0F);
-  }
-  constexpr void set_cc(std::uint8_t type, std::uint8_t flags) noexcept {
-    cc_type_flags_ = static_cast<std::uint8_t>((type << 4) | (flags & 0x0F));
-  }
-  /// The responder's MPR in units of 128 PSNs; 0: Dynamic MPR is off.
-  [[nodiscard]] constexpr std::uint8_t mpr() const noexcept { return mpr_; }
-  constexpr void set_mpr(std::uint8_t mpr) noexcept { mpr_ = mpr; }
   /// PSN of bit 0 of the bitmap, relative to cack_psn.
   [[nodiscard]] constexpr std::int16_t sack_offset() const noexcept {
     return static_cast<std::int16_t>(sack_offset_.value());
@@ -299,26 +259,20 @@ struct Seth {
   constexpr void set_sack_offset(std::int16_t offset) noexcept {
     sack_offset_ = static_cast<std::uint16_t>(offset);
   }
-  /// Bit i (0 = least significant): PSN cack_psn + sack_offset + i is received.
-  [[nodiscard]] constexpr std::uint64_t sack_bitmap() const noexcept { return sack_bitmap_; }
-  constexpr void set_sack_bitmap(std::uint64_t bitmap) noexcept { sack_bitmap_ = bitmap; }
 };
 
 /// SACK, second part: the responder's NSCC state. Use of each field: mrc-1.0 §6.
 struct CcState {
-  Be16 tx_timestamp_;         ///< see tx_timestamp()
+  Be16 tx_timestamp;          ///< copied from the triggering packet's TSETH
   Be16 ooo_count_;            ///< reserved 15, count 14:0
   std::uint8_t penalty_ = 0;  ///< restore_cwnd 7, rcv_cwnd_pen 6:0
-  Be24 rcvd_bytes_;           ///< see rcvd_bytes()
+  Be24 rcvd_bytes;            ///< received bytes in units of 256, modulo 2^24
 
   /// Largest ooo_count.
   static constexpr std::uint16_t kMaxOooCount = 0x7FFF;
   /// Unit of rcvd_bytes, in bytes.
   static constexpr std::uint32_t kRcvdBytesUnit = 256;
 
-  /// Copied from the triggering packet's TSETH.
-  [[nodiscard]] constexpr std::uint16_t tx_timestamp() const noexcept { return tx_timestamp_; }
-  constexpr void set_tx_timestamp(std::uint16_t ts) noexcept { tx_timestamp_ = ts; }
   /// Packets received above cack_psn, 15 bit.
   [[nodiscard]] constexpr std::uint16_t ooo_count() const noexcept {
     return static_cast<std::uint16_t>(ooo_count_ & kMaxOooCount);
@@ -340,9 +294,6 @@ struct CcState {
   constexpr void set_rcv_cwnd_pen(std::uint8_t penalty) noexcept {
     penalty_ = static_cast<std::uint8_t>((penalty_ & 0x80) | (penalty & 0x7F));
   }
-  /// Received bytes in units of 256, modulo 2^24.
-  [[nodiscard]] constexpr std::uint32_t rcvd_bytes() const noexcept { return rcvd_bytes_; }
-  constexpr void set_rcvd_bytes(std::uint32_t units) noexcept { rcvd_bytes_ = units; }
 };
 
 /// NACK. A new instance has cc_type 2, the value of every NACK, and zeros elsewhere.
@@ -350,86 +301,45 @@ struct Neth {
   /// cc_type of a NACK.
   static constexpr std::uint8_t kCcType = 2;
 
-  Be16 type_nh_;                               ///< type, next header
-  std::uint8_t reason_ = 0;                    ///< see reason()
-  std::uint8_t vendor_info_ = 0;               ///< see vendor_info()
-  Be32 entropy_;                               ///< see entropy()
-  Be16 spdcid_;                                ///< see spdcid()
-  Be16 dpdcid_;                                ///< see dpdcid()
-  std::uint8_t reserved_ = 0;                  ///< sent 0
-  Be24 nack_psn_;                              ///< see nack_psn()
-  std::uint8_t cc_type_flags_ = kCcType << 4;  ///< cc_type 7:4, cc_flags 3:0
-  std::uint8_t reserved2_ = 0;                 ///< sent 0
-  Be16 tx_timestamp_;                          ///< see tx_timestamp()
+  Be16 type_nh_;                              ///< type, next header
+  NackReason reason{};                        ///< not checked: see is_known(NackReason)
+  std::uint8_t vendor_info = 0;               ///< vendor specific; sent 0
+  Be32 entropy_;                              ///< see entropy()
+  Be16 spdcid;                                ///< as in Seth
+  Be16 dpdcid;                                ///< as in Seth
+  std::uint8_t reserved_ = 0;                 ///< sent 0
+  Be24 nack_psn_;                             ///< see nack_psn()
+  std::uint8_t cc_type_flags = kCcType << 4;  ///< cc_type 7:4, cc_flags 3:0
+  std::uint8_t reserved2_ = 0;                ///< sent 0
+  Be16 tx_timestamp;  ///< copied from the refused packet's TSETH; 0 when it had none
 
-  /// Not checked: see is_known(NackReason).
-  [[nodiscard]] constexpr NackReason reason() const noexcept {
-    return static_cast<NackReason>(reason_);
-  }
-  constexpr void set_reason(NackReason r) noexcept { reason_ = static_cast<std::uint8_t>(r); }
-  /// Vendor specific; sent 0.
-  [[nodiscard]] constexpr std::uint8_t vendor_info() const noexcept { return vendor_info_; }
-  constexpr void set_vendor_info(std::uint8_t info) noexcept { vendor_info_ = info; }
   /// EV of the refused packet as received.
   [[nodiscard]] constexpr Ev entropy() const noexcept { return Ev{entropy_.value()}; }
   constexpr void set_entropy(Ev ev) noexcept { entropy_ = mrc::value(ev); }
-  [[nodiscard]] constexpr std::uint16_t spdcid() const noexcept { return spdcid_; }
-  constexpr void set_spdcid(std::uint16_t id) noexcept { spdcid_ = id; }
-  [[nodiscard]] constexpr std::uint16_t dpdcid() const noexcept { return dpdcid_; }
-  constexpr void set_dpdcid(std::uint16_t id) noexcept { dpdcid_ = id; }
   /// PSN of the refused packet.
   [[nodiscard]] constexpr Psn nack_psn() const noexcept { return Psn{nack_psn_.value()}; }
   constexpr void set_nack_psn(Psn psn) noexcept { nack_psn_ = psn.value(); }
-  [[nodiscard]] constexpr std::uint8_t cc_type() const noexcept {
-    return static_cast<std::uint8_t>(cc_type_flags_ >> 4);
-  }
-  /// Flags of the congestion control type, 4 bit.
-  [[nodiscard]] constexpr std::uint8_t cc_flags() const noexcept {
-    return static_cast<std::uint8_t>(cc_type_flags_ & 0x0F);
-  }
-  constexpr void set_cc(std::uint8_t type, std::uint8_t flags) noexcept {
-    cc_type_flags_ = static_cast<std::uint8_t>((type << 4) | (flags & 0x0F));
-  }
-  /// Copied from the refused packet's TSETH; 0 when it had none.
-  [[nodiscard]] constexpr std::uint16_t tx_timestamp() const noexcept { return tx_timestamp_; }
-  constexpr void set_tx_timestamp(std::uint16_t ts) noexcept { tx_timestamp_ = ts; }
 };
 
 /// Reliability probe request. A new instance is all zero: no valid timestamp.
 struct Peth {
-  Be16 type_nh_;                  ///< type, next header
-  std::uint8_t reserved_ = 0;     ///< sent 0
-  std::uint8_t vendor_info_ = 0;  ///< see vendor_info()
-  Be16 probe_id_;                 ///< see probe_id()
-  Be16 reserved2_;                ///< sent 0
-  Be16 spdcid_;                   ///< see spdcid()
-  Be16 dpdcid_;                   ///< see dpdcid()
-  Be16 tx_timestamp_;             ///< see tx_timestamp()
-  Be16 tsr_ftype_;                ///< tsr 15, reserved 14:4, ftype 3:0
+  Be16 type_nh_;                 ///< type, next header
+  std::uint8_t reserved_ = 0;    ///< sent 0
+  std::uint8_t vendor_info = 0;  ///< vendor specific; sent 0
+  Be16 probe_id;                 ///< echoed in the SACK that answers
+  Be16 reserved2_;               ///< sent 0
+  Be16 spdcid;                   ///< as in Seth
+  Be16 dpdcid;                   ///< as in Seth
+  Be16 tx_timestamp;             ///< the sender's clock in ticks; valid if has_timestamp()
+  Be16 tsr_ftype;                ///< tsr 15, reserved 14:4, ftype 3:0
 
-  /// Vendor specific; sent 0.
-  [[nodiscard]] constexpr std::uint8_t vendor_info() const noexcept { return vendor_info_; }
-  constexpr void set_vendor_info(std::uint8_t info) noexcept { vendor_info_ = info; }
-  /// Echoed in the SACK that answers.
-  [[nodiscard]] constexpr std::uint16_t probe_id() const noexcept { return probe_id_; }
-  constexpr void set_probe_id(std::uint16_t id) noexcept { probe_id_ = id; }
-  [[nodiscard]] constexpr std::uint16_t spdcid() const noexcept { return spdcid_; }
-  constexpr void set_spdcid(std::uint16_t id) noexcept { spdcid_ = id; }
-  [[nodiscard]] constexpr std::uint16_t dpdcid() const noexcept { return dpdcid_; }
-  constexpr void set_dpdcid(std::uint16_t id) noexcept { dpdcid_ = id; }
-  /// The sender's clock in ticks; valid if has_timestamp().
-  [[nodiscard]] constexpr std::uint16_t tx_timestamp() const noexcept { return tx_timestamp_; }
   /// Whether ftype says that the timestamp is valid.
   [[nodiscard]] constexpr bool has_timestamp() const noexcept {
-    return (tsr_ftype_ & kFtypeMask) == kFtypeTimestamp;
-  }
-  /// The timestamp's tick is 128 ns (tsr = 0).
-  [[nodiscard]] constexpr bool tick_is_128ns() const noexcept {
-    return (tsr_ftype_ & kTsrBit) == 0;
+    return (tsr_ftype & kFtypeMask) == kFtypeTimestamp;
   }
   constexpr void set_tx_timestamp(std::uint16_t ts) noexcept {
-    tx_timestamp_ = ts;
-    tsr_ftype_ = kFtypeTimestamp;
+    tx_timestamp = ts;
+    tsr_ftype = kFtypeTimestamp;
   }
 };
 
