@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "mrc/resolve/connector.hpp"
+
 using namespace mrc;
 using namespace mrc::detail;
 

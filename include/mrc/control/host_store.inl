@@ -34,6 +34,16 @@ namespace mrc::inline v0_1::detail {
 inline constexpr int kStoreVersion = 1;
 inline constexpr std::size_t kLargestStore = 16 << 20;
 
+/// Whether a process of this PID namespace is known to be in another network namespace than the
+/// calling thread.
+[[nodiscard]] inline bool in_other_network(::pid_t pid) noexcept {
+  char path[32];
+  std::snprintf(path, sizeof path, "/proc/%d/ns/net", static_cast<int>(pid));
+  const std::uint64_t there = port::detail::inode_of(path);
+  const std::uint64_t here = port::detail::inode_of("/proc/thread-self/ns/net");
+  return there != 0 && here != 0 && there != here;
+}
+
 /// Where the store of a folder for control sockets is.
 [[nodiscard]] std::string store_in(const std::string& folder) {
   return folder + "/host";
@@ -250,7 +260,7 @@ control::Found devices_of_host(const HostSearch& search, std::vector<control::So
   // Of one that says nothing, the kernel may know where it is.
   const std::uint64_t pids = control::make_socket_name().pid_namespace;
   std::erase_if(found.silent, [pids](const control::Silent& one) {
-    return one.name.pid_namespace == pids && port::in_other_network(one.name.pid);
+    return one.name.pid_namespace == pids && in_other_network(one.name.pid);
   });
   return found;
 }

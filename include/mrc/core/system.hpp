@@ -42,10 +42,6 @@
 #endif
 #endif
 
-#if defined(MRC_THREAD_SANITIZER)
-#include <sanitizer/tsan_interface.h>
-#endif
-
 namespace mrc::inline v0_1::detail {
 
 /// System calls whose failure a running device can't report: it would seem that no packets come, or
@@ -240,27 +236,6 @@ namespace detail {
 }
 
 }  // namespace detail
-
-/// What the thread sanitizer can't see for itself.
-
-#if defined(MRC_THREAD_SANITIZER)
-/// Its address stands for the order in which the kernel hands packets over.
-inline char packets_through_kernel;
-#endif
-
-/// What this thread has done comes before what a thread does that has called after_packets() on
-/// receiving them. The sanitizer knows that of sockets, not of rings in shared memory.
-inline void before_packets() noexcept {
-#if defined(MRC_THREAD_SANITIZER)
-  __tsan_release(&packets_through_kernel);
-#endif
-}
-/// See before_packets().
-inline void after_packets() noexcept {
-#if defined(MRC_THREAD_SANITIZER)
-  __tsan_acquire(&packets_through_kernel);
-#endif
-}
 
 }  // namespace mrc::inline v0_1
 

@@ -44,6 +44,27 @@ struct InterfaceState {
 [[nodiscard]] InterfaceState look_up_interface(const Socket& socket,
                                                const std::string& name) noexcept;
 
+/// The neighbour to which packets for `destination` go when they leave by that interface: a
+/// router, or the destination itself. Without a value there is no such route, and errno says why.
+[[nodiscard]] std::optional<IpAddress> find_gateway(std::uint32_t interface_index,
+                                                    const IpAddress& destination) noexcept;
+
+/// What the kernel knows of a neighbour.
+struct Neighbour {
+  wire::MacAddress mac{};  ///< Ethernet address
+  /// The kernel has not confirmed lately that the neighbour is reachable, and has sent nothing to
+  /// it since (NUD_STALE).
+  bool stale = false;
+};
+
+/// A neighbour, if the kernel knows its Ethernet address.
+[[nodiscard]] std::optional<Neighbour> find_neighbour(std::uint32_t interface_index,
+                                                      const IpAddress& address) noexcept;
+
+/// Makes the kernel resolve a neighbour's Ethernet address, as it does for any packet: sends an
+/// empty datagram to the discard port.
+void solicit_neighbour(std::uint32_t interface_index, const IpAddress& address) noexcept;
+
 /// Whether the kernel forwards IPv6 packets that come in by the interface.
 [[nodiscard]] bool forwards_ipv6(const std::string& interface);
 

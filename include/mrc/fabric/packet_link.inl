@@ -8,6 +8,8 @@
 #include <linux/filter.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
+#include <linux/neighbour.h>
+#include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <poll.h>
 #include <sys/ioctl.h>
@@ -22,6 +24,7 @@
 #include <cerrno>
 #include <cstring>
 #include <exception>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -32,6 +35,10 @@
 #include "mrc/fabric/packet_port.hpp"
 #include "mrc/net/interface.hpp"
 #include "mrc/plane/slot.hpp"
+
+#if defined(MRC_THREAD_SANITIZER)
+#include <sanitizer/tsan_interface.h>
+#endif
 
 namespace mrc::inline v0_1::port {
 
@@ -45,6 +52,58 @@ namespace detail {
 }
 
 }  // namespace detail
+
+std::optional<IpAddress> find_gateway(std::uint32_t interface_index,
+                                      const IpAddress& destination) noexcept {
+  rtmsg route{};
+  route.rtm_family = AF_INET6;
+  route.rtm_dst_len = 128;
+  detail::NetlinkRequest request(RTM_GETROUTE, route);
+  request.add(RTA_DST, destination.data(), destination.size());
+  request.add(RTA_OIF, &interface_index, sizeof interface_index);
+  if (const int error = request.send(); error != 0) {
+    errno = error;
+    return std::nullopt;
+  }
+  const std::uint8_t type = request.header<rtmsg>().rtm_type;
+  std::uint32_t out = 0;
+  if (type != RTN_UNICAST || !request.get(sizeof route, RTA_OIF, &out, sizeof out) ||
+      out != interface_index) {
+    errno = ENETUNREACH;
+    return std::nullopt;
+  }
+  IpAddress gateway = destination;
+  (void)request.get(sizeof route, RTA_GATEWAY, gateway.data(), gateway.size());
+  return gateway;
+}
+
+std::optional<Neighbour> find_neighbour(std::uint32_t interface_index,
+                                        const IpAddress& address) noexcept {
+  ndmsg neighbour{};
+  neighbour.ndm_family = AF_INET6;
+  neighbour.ndm_ifindex = static_cast<int>(interface_index);
+  detail::NetlinkRequest request(RTM_GETNEIGH, neighbour);
+  request.add(NDA_DST, address.data(), address.size());
+  if (request.send() != 0) return std::nullopt;
+  constexpr unsigned kUsable =
+      NUD_REACHABLE | NUD_STALE | NUD_DELAY | NUD_PROBE | NUD_PERMANENT | NUD_NOARP;
+  const unsigned state = request.header<ndmsg>().ndm_state;
+  Neighbour found;
+  if ((state & kUsable) == 0 ||
+      !request.get(sizeof neighbour, NDA_LLADDR, found.mac.data(), found.mac.size()))
+    return std::nullopt;
+  found.stale = (state & NUD_STALE) != 0;
+  return found;
+}
+
+void solicit_neighbour(std::uint32_t interface_index, const IpAddress& address) noexcept {
+  const Socket socket(::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket.open()) return;
+  (void)try_option(socket, IPPROTO_IPV6, IPV6_UNICAST_IF, static_cast<int>(htonl(interface_index)));
+  constexpr std::uint16_t kDiscard = 9;
+  const SocketAddress to(address, kDiscard, interface_index);
+  (void)::sendto(socket.fd(), nullptr, 0, 0, &to.any, to.length);
+}
 
 void PacketPort::note_surroundings() {
   if (std::string note = frames_->note(); !note.empty()) notes_.push_back(std::move(note));
@@ -442,8 +501,17 @@ bool SocketFrames::attach(const InterfaceState& interface) noexcept {
          bind_packet_socket(send_, interface.index, 0);
 }
 
+#if defined(MRC_THREAD_SANITIZER)
+/// Its address stands for the order in which the kernel hands packets over: what a thread has done
+/// before send() comes before what another does after receive(). The sanitizer knows that of
+/// sockets, not of rings in shared memory.
+inline char packets_through_kernel;
+#endif
+
 std::size_t SocketFrames::send(std::span<mmsghdr> frames, PortStats& stats) noexcept {
-  before_packets();
+#if defined(MRC_THREAD_SANITIZER)
+  __tsan_release(&packets_through_kernel);
+#endif
   std::size_t done = 0;
   while (done < frames.size()) {
     const int n = uncancelled::sendmmsg(send_.fd(), frames.data() + done,
@@ -461,7 +529,9 @@ std::span<const MutableBytes> SocketFrames::receive(std::size_t most) noexcept {
   frames_.clear();
   if (ring_) {
     backlogged_ = ring_.receive(wanted, frames_);
-    after_packets();
+#if defined(MRC_THREAD_SANITIZER)
+    __tsan_acquire(&packets_through_kernel);
+#endif
   } else {
     read(wanted);
     backlogged_ = frames_.size() == wanted;

@@ -418,32 +418,11 @@ class NetlinkMonitor {
   alignas(8) std::array<std::uint8_t, 8192> buffer_{};
 };
 
-/// The neighbour to which packets for `destination` go when they leave by that interface: a
-/// router, or the destination itself. Without a value there is no such route, and errno says why.
-[[nodiscard]] std::optional<IpAddress> find_gateway(std::uint32_t interface_index,
-                                                    const IpAddress& destination) noexcept;
-
 /// True if packets from `source`, an address of this host, to `destination` are delivered on this
 /// host over the loopback interface of its network namespace. Both are of one IP version. Sends
 /// nothing.
 [[nodiscard]] bool stays_on_loopback(const IpAddress& source,
                                      const IpAddress& destination) noexcept;
-
-/// What the kernel knows of a neighbour.
-struct Neighbour {
-  wire::MacAddress mac{};  ///< Ethernet address
-  /// The kernel has not confirmed lately that the neighbour is reachable, and has sent nothing to
-  /// it since (NUD_STALE).
-  bool stale = false;
-};
-
-/// A neighbour, if the kernel knows its Ethernet address.
-[[nodiscard]] std::optional<Neighbour> find_neighbour(std::uint32_t interface_index,
-                                                      const IpAddress& address) noexcept;
-
-/// Makes the kernel resolve a neighbour's Ethernet address, as it does for any packet: sends an
-/// empty datagram to the discard port.
-void solicit_neighbour(std::uint32_t interface_index, const IpAddress& address) noexcept;
 
 /// Whether two processes share a host, that is a network namespace.
 
@@ -452,10 +431,6 @@ void solicit_neighbour(std::uint32_t interface_index, const IpAddress& address) 
 /// kernel's boot id. It is no secret. Machines that were copied while they ran may have the same
 /// number. 0: it can't be told here. Of the calling thread's namespace; any thread.
 [[nodiscard]] std::uint64_t network_namespace() noexcept;
-
-/// Whether a process of this PID namespace is known to be in another network namespace than the
-/// calling thread. Any thread.
-[[nodiscard]] bool in_other_network(::pid_t pid) noexcept;
 
 /// By which interfaces packets leave this host: what the kernel's routes and rules say. Asking
 /// sends nothing. All functions are thread-safe.

@@ -271,30 +271,6 @@ void NetlinkMonitor::look(std::size_t size, std::uint32_t interface_index,
   }
 }
 
-std::optional<IpAddress> find_gateway(std::uint32_t interface_index,
-                                      const IpAddress& destination) noexcept {
-  rtmsg route{};
-  route.rtm_family = AF_INET6;
-  route.rtm_dst_len = 128;
-  detail::NetlinkRequest request(RTM_GETROUTE, route);
-  request.add(RTA_DST, destination.data(), destination.size());
-  request.add(RTA_OIF, &interface_index, sizeof interface_index);
-  if (const int error = request.send(); error != 0) {
-    errno = error;
-    return std::nullopt;
-  }
-  const std::uint8_t type = request.header<rtmsg>().rtm_type;
-  std::uint32_t out = 0;
-  if (type != RTN_UNICAST || !request.get(sizeof route, RTA_OIF, &out, sizeof out) ||
-      out != interface_index) {
-    errno = ENETUNREACH;
-    return std::nullopt;
-  }
-  IpAddress gateway = destination;
-  (void)request.get(sizeof route, RTA_GATEWAY, gateway.data(), gateway.size());
-  return gateway;
-}
-
 bool stays_on_loopback(const IpAddress& source, const IpAddress& destination) noexcept {
   constexpr std::uint32_t kLoopback = 1;  // the interface's index, in every network namespace
   const std::size_t skip = is_v4(destination) ? 12 : 0, size = destination.size() - skip;
@@ -307,34 +283,6 @@ bool stays_on_loopback(const IpAddress& source, const IpAddress& destination) no
   std::uint32_t out = 0;
   return request.send() == 0 && request.header<rtmsg>().rtm_type == RTN_LOCAL &&
          request.get(sizeof route, RTA_OIF, &out, sizeof out) && out == kLoopback;
-}
-
-std::optional<Neighbour> find_neighbour(std::uint32_t interface_index,
-                                        const IpAddress& address) noexcept {
-  ndmsg neighbour{};
-  neighbour.ndm_family = AF_INET6;
-  neighbour.ndm_ifindex = static_cast<int>(interface_index);
-  detail::NetlinkRequest request(RTM_GETNEIGH, neighbour);
-  request.add(NDA_DST, address.data(), address.size());
-  if (request.send() != 0) return std::nullopt;
-  constexpr unsigned kUsable =
-      NUD_REACHABLE | NUD_STALE | NUD_DELAY | NUD_PROBE | NUD_PERMANENT | NUD_NOARP;
-  const unsigned state = request.header<ndmsg>().ndm_state;
-  Neighbour found;
-  if ((state & kUsable) == 0 ||
-      !request.get(sizeof neighbour, NDA_LLADDR, found.mac.data(), found.mac.size()))
-    return std::nullopt;
-  found.stale = (state & NUD_STALE) != 0;
-  return found;
-}
-
-void solicit_neighbour(std::uint32_t interface_index, const IpAddress& address) noexcept {
-  const Socket socket(::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket.open()) return;
-  (void)try_option(socket, IPPROTO_IPV6, IPV6_UNICAST_IF, static_cast<int>(htonl(interface_index)));
-  constexpr std::uint16_t kDiscard = 9;
-  const SocketAddress to(address, kDiscard, interface_index);
-  (void)::sendto(socket.fd(), nullptr, 0, 0, &to.any, to.length);
 }
 
 namespace detail {
@@ -368,14 +316,6 @@ std::uint64_t network_namespace() noexcept {
   if (number == 0 || !file.open() || ::read(file.fd(), bytes.data(), kBootId) != kBootId) return 0;
   std::memcpy(bytes.data() + kBootId, &number, sizeof number);
   return siphash(SipKey{}, bytes);
-}
-
-bool in_other_network(::pid_t pid) noexcept {
-  char path[32];
-  std::snprintf(path, sizeof path, "/proc/%d/ns/net", static_cast<int>(pid));
-  const std::uint64_t there = detail::inode_of(path);
-  const std::uint64_t here = detail::inode_of("/proc/thread-self/ns/net");
-  return there != 0 && here != 0 && there != here;
 }
 
 namespace detail {

@@ -3,11 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "mrc/core/types.hpp"
@@ -103,25 +101,5 @@ struct Contact {
 [[nodiscard]] std::vector<Contact> pairs_to_ask(std::span<const OwnAddress> own, Plane first,
                                                 const port::IpAddress& gid,
                                                 std::span<const port::PeerAddress> addresses);
-
-/// Which other addresses devices have told of themselves, by the GID at which they were asked: the
-/// owner of an address speaks for itself, and not for the others that it names. One thread.
-class AddressBook {
- public:
-  /// GIDs that are kept, most; then the book begins anew.
-  static constexpr std::size_t kMost = 4096;
-
-  /// The process in that slot at the GID has said where its planes are.
-  void learn(const port::IpAddress& gid, std::uint8_t slot,
-             std::span<const port::PeerAddress> planes);
-  /// What it has said; empty if it is not known.
-  [[nodiscard]] std::span<const port::PeerAddress> others(const port::IpAddress& gid,
-                                                          std::uint8_t slot) const noexcept;
-  /// An OpenMRC device has answered at the GID.
-  [[nodiscard]] bool knows(const port::IpAddress& gid) const noexcept;
-
- private:
-  std::map<std::pair<port::IpAddress, std::uint8_t>, std::vector<port::PeerAddress>> told_;
-};
 
 }  // namespace mrc::inline v0_1::detail

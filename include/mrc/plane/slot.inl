@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <iterator>
 #include <system_error>
 
 #include "mrc/core/error.hpp"
@@ -203,27 +202,6 @@ std::vector<Contact> pairs_to_ask(std::span<const OwnAddress> own, Plane first,
         if (port::is_v4(own[i].ip) == port::is_v4(address.ip) && rank(i, address) == wanted)
           pairs.push_back({static_cast<Plane>(i), address});
   return pairs;
-}
-
-void AddressBook::learn(const port::IpAddress& gid, std::uint8_t slot,
-                        std::span<const port::PeerAddress> planes) {
-  if (told_.size() >= kMost && !told_.contains({gid, slot})) told_.clear();
-  std::vector<port::PeerAddress>& others = told_[{gid, slot}];
-  others.clear();
-  std::copy_if(planes.begin(), planes.end(), std::back_inserter(others),
-               [](const port::PeerAddress& plane) { return plane.udp_port != 0; });
-}
-
-std::span<const port::PeerAddress> AddressBook::others(const port::IpAddress& gid,
-                                                       std::uint8_t slot) const noexcept {
-  const auto at = told_.find({gid, slot});
-  if (at == told_.end()) return {};
-  return at->second;
-}
-
-bool AddressBook::knows(const port::IpAddress& gid) const noexcept {
-  const auto at = told_.lower_bound({gid, std::uint8_t{0}});
-  return at != told_.end() && at->first.first == gid;
 }
 
 }  // namespace mrc::inline v0_1::detail
