@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // At which addresses a host may be found of which one is known.
-#include "mrc/plane/slot.hpp"
+#include "mrc/plane/udp_kind.hpp"
 
 #include <doctest/doctest.h>
 

@@ -9,7 +9,7 @@
 
 #include "mrc/faults/injector.hpp"
 #include "mrc/net/interface.hpp"
-#include "mrc/plane/slot.hpp"
+#include "mrc/plane/udp_kind.hpp"
 #include "mrc/plane/udp_port.hpp"
 #include "mrc/wire/headers.hpp"
 #include "plane/port_rig.hpp"

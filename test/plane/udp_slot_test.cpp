@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mrc/plane/slot.hpp"
+#include "mrc/plane/udp_kind.hpp"
 
 #include <doctest/doctest.h>
 

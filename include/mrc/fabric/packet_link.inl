@@ -34,7 +34,7 @@
 #include "mrc/core/unique_fd.hpp"
 #include "mrc/fabric/packet_port.hpp"
 #include "mrc/net/interface.hpp"
-#include "mrc/plane/slot.hpp"
+#include "mrc/plane/udp_kind.hpp"
 
 #if defined(MRC_THREAD_SANITIZER)
 #include <sanitizer/tsan_interface.h>

@@ -9,7 +9,6 @@
 #include "mrc/net/address.inl"
 #include "mrc/net/interface.inl"
 #include "mrc/plane/plane.inl"
-#include "mrc/plane/slot.inl"
 #include "mrc/plane/udp_kind.inl"
 #include "mrc/plane/udp_port.inl"
 #include "mrc/wire/icrc.inl"

@@ -24,7 +24,6 @@
 #include "mrc/net/address.hpp"
 #include "mrc/path/ev_format.hpp"
 #include "mrc/path/path_entry.hpp"
-#include "mrc/plane/slot.hpp"
 #include "mrc/profile_types.hpp"
 #include "mrc/stats.hpp"
 #include "mrc/wire/burst.hpp"
@@ -512,6 +511,15 @@ struct PlanePaths {
   std::vector<path::PathSpec> specs;  ///< its EVs; the first `active` carry data from the start
   std::size_t active = 0;             ///< the rest are backups
   PeerRoute route;                    ///< for Port::add_peer()
+};
+
+/// An address at which a device may be reached, and the own plane from which.
+struct Contact {
+  Plane plane = 0;
+  port::PeerAddress address;
+
+  /// Equal in both fields.
+  friend bool operator==(const Contact&, const Contact&) = default;
 };
 
 class PlaneKind;

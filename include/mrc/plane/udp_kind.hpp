@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -9,77 +8,86 @@
 #include <string>
 #include <vector>
 
-#include "mrc/core/types.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/net/interface.hpp"
 #include "mrc/plane/plane.hpp"
-#include "mrc/stats.hpp"
 #include "mrc/wire/ip.hpp"
 
+namespace mrc::inline v0_1::port {
+
+/// Slots: several processes share a host's addresses. Each claims a number from 0 to 255, receives
+/// at UDP port base + slot on all its planes and puts the slot into the top 8 bits of its QPNs, so
+/// that an address and a QPN are enough to find it. On MRC's standard port, slot 0 receives at both
+/// of its numbers, 4791 and 4971 (mrc-1.0 [C-1]), and slot 180, whose port the latter would be, is
+/// not used.
+
+/// Slots per host.
+inline constexpr unsigned kSlots = 256;
+
+/// The other UDP port at which a slot receives: 4971 if its own is MRC's standard 4791. 0: none.
+[[nodiscard]] constexpr std::uint16_t second_port(std::uint16_t base_port, unsigned slot) noexcept {
+  return base_port == wire::kUdpPort && slot == 0 ? wire::kUdpPortAlternative : std::uint16_t{0};
+}
+
+/// A claimed slot. The bound sockets are the claim.
+struct SlotClaim {
+  std::uint8_t slot = 0;                  ///< top 8 bits of its QPNs
+  std::vector<Socket> sockets;            ///< one for each address, for its UdpPort
+  std::vector<Socket> second_sockets;     ///< at second_port(); not open: none, or not to be had
+  std::vector<std::uint16_t> base_ports;  ///< UdpPortOptions::base_port of each
+  std::vector<std::string> notes;         ///< to be logged: standard ports that other programs have
+};
+
+/// Claims slot `wanted`, or the lowest free one: base_port + slot can be bound on all `addresses`.
+/// Where several planes share an address, each further one has a base port higher by kSlots.
+/// Throws Error that names the address and port in use, or what else is wrong.
+[[nodiscard]] SlotClaim claim_slot(std::span<const LocalAddress> addresses,
+                                   std::uint16_t base_port = wire::kUdpPort,
+                                   std::optional<std::uint8_t> wanted = std::nullopt);
+
+namespace detail {
+
+/// Opens and binds the receiving socket of a plane, with the options for ancillary data (ToS, flow
+/// label), so that the first packet has it too. Not open if the UDP port is in use. Throws Error.
+[[nodiscard]] Socket open_receive_socket(const LocalAddress& local, std::uint16_t udp_port);
+
+/// Throws an Error with the code EADDRINUSE.
+[[noreturn]] void throw_in_use(const std::string& what);
+
+}  // namespace detail
+
+}  // namespace mrc::inline v0_1::port
+
 namespace mrc::inline v0_1::detail {
+
+/// At which addresses a host may be found of which one address, its GID, is known.
+
+/// An own plane's address, and the subnet that it is in.
+struct OwnAddress {
+  port::IpAddress ip{};
+  unsigned prefix = 128;   ///< bits of the subnet, counted in the mapped form for IPv4
+  std::uint16_t port = 0;  ///< UDP port of the process that is looked for, in a plane like this one
+};
+
+/// Is the address in the subnet of the own one?
+[[nodiscard]] bool in_subnet(const OwnAddress& own, const port::IpAddress& ip) noexcept;
+
+/// Addresses of the host with that GID: the GID, and those that the host has if its planes are
+/// numbered as this one's are: where this host has the same host part in two planes' subnets, so
+/// has the other. If the GID is one of this host's own, all own addresses. Who has such an address
+/// has it from the operator, as the GID itself, so its answers count as those of the GID do.
+[[nodiscard]] std::vector<port::PeerAddress> likely_addresses(std::span<const OwnAddress> own,
+                                                              const port::IpAddress& gid);
+
+/// All pairs of an own plane and one of the host's addresses, likeliest first: in the same subnet,
+/// with the GID itself, from the plane that is this device's own GID. IPv4 and IPv6 are never
+/// paired.
+[[nodiscard]] std::vector<Contact> pairs_to_ask(std::span<const OwnAddress> own, Plane first,
+                                                const port::IpAddress& gid,
+                                                std::span<const port::PeerAddress> addresses);
 
 /// Planes on UDP sockets: one per local address of option planes. Every peer is reached over all
 /// paths of the port, by its address alone.
 [[nodiscard]] std::unique_ptr<PlaneKind> make_udp_kind();
 
 }  // namespace mrc::inline v0_1::detail
-
-namespace mrc::inline v0_1::port {
-
-/// Everything that a UdpPort is made from. A plain value. Without iCRC, UDP's checksum remains.
-struct UdpPortOptions : PortOptions {
-  LocalAddress local;  ///< address, interface or both: the plane
-
-  /// The receiving socket is bound to UDP port base_port + slot.
-  std::uint16_t base_port = wire::kUdpPort;
-
-  /// Number of paths, 1 .. 4096: each is a socket bound to a source port of its own.
-  std::uint16_t paths = 16;
-  /// Source port of each path; empty: the kernel chooses. Otherwise one for each of `paths`.
-  std::vector<std::uint16_t> source_ports;
-  /// IPv6 flow label of each path; empty: derived from the source port. Else one for each path.
-  std::vector<std::uint16_t> flow_labels;
-  /// Without a value: udp on IPv4, stev on IPv6 if flow labels can be had, else udp.
-  std::optional<wire::EvFormat> ev_format;
-
-  Offload gso = Offload::automatic;  ///< one call sends a burst
-  Offload gro = Offload::automatic;  ///< one datagram received can be a burst
-
-  /// Throws Error that names the option, its value and what is allowed.
-  void check() const;
-};
-
-/// One of the port's own paths: the socket and the header fields of the packets sent on it.
-struct UdpPath {
-  Socket socket;                  ///< bound to the source port; sends only
-  Socket bound;                   ///< the same, and its packets leave by the plane's interface
-  std::uint16_t source_port = 0;  ///< UDP source port, host byte order
-  std::uint16_t flow_label = 0;   ///< 0 on IPv4, and where the kernel refuses labels
-};
-
-/// ToS of data that must not be trimmed, which the sockets have. Packets of other classes carry
-/// theirs as control data.
-[[nodiscard]] inline std::uint8_t usual_tos(const UdpPortOptions& options) noexcept {
-  return wire::make_tos(options.dscp.no_trim, Ecn::ect0);
-}
-
-/// Opens the sockets of all paths. IPv6 flow labels are all or none: if one is refused, all paths
-/// go without, and `notes` gets a line. Throws Error.
-[[nodiscard]] std::vector<UdpPath> open_paths(const UdpPortOptions& options,
-                                              const LocalAddress& local,
-                                              std::uint32_t interface_index,
-                                              std::vector<std::string>& notes);
-
-/// Opens sockets for the same paths, whose packets leave by the interface of that name and index.
-/// Throws Error.
-[[nodiscard]] std::vector<UdpPath> open_paths(const UdpPortOptions& options,
-                                              const LocalAddress& local,
-                                              std::uint32_t interface_index,
-                                              std::span<const UdpPath> like);
-
-/// Opens UdpPath::bound of each path; packets of these sockets leave by that interface. If it
-/// fails, the paths have none. Throws Error.
-void open_bound(const UdpPortOptions& options, const LocalAddress& local,
-                const Interface& interface, std::span<UdpPath> paths);
-
-}  // namespace mrc::inline v0_1::port

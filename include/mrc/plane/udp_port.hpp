@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,12 +22,42 @@
 #include "mrc/net/address.hpp"
 #include "mrc/net/interface.hpp"
 #include "mrc/plane/plane.hpp"
-#include "mrc/plane/udp_kind.hpp"
 #include "mrc/wire/burst.hpp"
 #include "mrc/wire/icrc.hpp"
 #include "mrc/wire/ip.hpp"
 
 namespace mrc::inline v0_1::port {
+
+/// Everything that a UdpPort is made from. A plain value. Without iCRC, UDP's checksum remains.
+struct UdpPortOptions : PortOptions {
+  LocalAddress local;  ///< address, interface or both: the plane
+
+  /// The receiving socket is bound to UDP port base_port + slot.
+  std::uint16_t base_port = wire::kUdpPort;
+
+  /// Number of paths, 1 .. 4096: each is a socket bound to a source port of its own.
+  std::uint16_t paths = 16;
+  /// Source port of each path; empty: the kernel chooses. Otherwise one for each of `paths`.
+  std::vector<std::uint16_t> source_ports;
+  /// IPv6 flow label of each path; empty: derived from the source port. Else one for each path.
+  std::vector<std::uint16_t> flow_labels;
+  /// Without a value: udp on IPv4, stev on IPv6 if flow labels can be had, else udp.
+  std::optional<wire::EvFormat> ev_format;
+
+  Offload gso = Offload::automatic;  ///< one call sends a burst
+  Offload gro = Offload::automatic;  ///< one datagram received can be a burst
+
+  /// Throws Error that names the option, its value and what is allowed.
+  void check() const;
+};
+
+/// One of the port's own paths: the socket and the header fields of the packets sent on it.
+struct UdpPath {
+  Socket socket;                  ///< bound to the source port; sends only
+  Socket bound;                   ///< the same, and its packets leave by the plane's interface
+  std::uint16_t source_port = 0;  ///< UDP source port, host byte order
+  std::uint16_t flow_label = 0;   ///< 0 on IPv4, and where the kernel refuses labels
+};
 
 class UdpReceiver;
 class UdpTransmitter;

@@ -4,6 +4,7 @@
 #include "mrc/plane/udp_port.hpp"
 
 #include <fcntl.h>
+#include <linux/in6.h>  // after <netinet/in.h>, which udp_port.hpp brings
 #include <linux/sock_diag.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -27,7 +28,6 @@
 #include "mrc/core/unique_fd.hpp"
 #include "mrc/net/interface.hpp"
 #include "mrc/plane/plane.hpp"
-#include "mrc/plane/slot.hpp"
 #include "mrc/wire/headers.hpp"
 #include "mrc/wire/icrc.hpp"
 #include "mrc/wire/ip.hpp"
@@ -35,6 +35,103 @@
 #include "mrc/wire/transport.hpp"
 
 namespace mrc::inline v0_1::port {
+
+void UdpPortOptions::check() const {
+  constexpr const char* kKind = "UDP port";
+  PortOptions::check(kKind);
+  if (paths < 1 || paths > 4096) reject(kKind, "paths", paths, "1 to 4096");
+  if (!source_ports.empty() && source_ports.size() != paths)
+    reject(kKind, "number of source_ports", source_ports.size(), "none or one for each path");
+  if (!flow_labels.empty() && flow_labels.size() != paths)
+    reject(kKind, "number of flow_labels", flow_labels.size(), "none or one for each path");
+  if (base_port < 1 || base_port + slot > 65535)
+    reject(kKind, "base_port", base_port, "1 to 65535 with the slot added");
+}
+
+namespace detail {
+
+/// Linux lets a process send with an IPv6 flow label only after it has leased the label. The lease
+/// is shared (other processes can have the same label), needs no privilege and ends with the
+/// socket. False on refusal, with errno set.
+[[nodiscard]] bool lease_flow_label(const Socket& socket, const IpAddress& any_unicast,
+                                    std::uint16_t label) noexcept {
+  in6_flowlabel_req request{};
+  request.flr_label = htonl(label);
+  request.flr_action = IPV6_FL_A_GET;
+  request.flr_share = IPV6_FL_S_ANY;
+  request.flr_flags = IPV6_FL_F_CREATE;
+  std::memcpy(&request.flr_dst, any_unicast.data(), 16);
+  return setsockopt(socket.fd(), IPPROTO_IPV6, IPV6_FLOWLABEL_MGR, &request, sizeof request) == 0 &&
+         try_option(socket, IPPROTO_IPV6, IPV6_FLOWINFO_SEND, 1);
+}
+
+/// The label of a path for which none is configured: spread over 1 .. 65535, the same at every
+/// start.
+[[nodiscard]] constexpr std::uint16_t default_flow_label(std::uint16_t source_port) noexcept {
+  const std::uint32_t mixed = (source_port * 0x9E3779B1u) >> 16;
+  return static_cast<std::uint16_t>(mixed == 0 ? 1 : mixed);
+}
+
+/// ToS of data that must not be trimmed, which the sockets have. Packets of other classes carry
+/// theirs as control data.
+[[nodiscard]] std::uint8_t usual_tos(const UdpPortOptions& options) noexcept {
+  return wire::make_tos(options.dscp.no_trim, Ecn::ect0);
+}
+
+/// Makes the socket of a path, which is yet to be bound to its source port. Throws Error.
+[[nodiscard]] Socket make_sender(const UdpPortOptions& options, const LocalAddress& local) {
+  Socket socket = make_udp_socket(local);
+  // Never fragment, and ignore path MTUs learnt from ICMP: MRC packets are sized by
+  // configuration, and the canonical IPv4 header of the iCRC has DF set.
+  if (is_v4(local.ip)) {
+    set_option(socket, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE, "IP_MTU_DISCOVER");
+    set_option(socket, IPPROTO_IP, IP_TOS, usual_tos(options), "IP_TOS");
+  } else {
+    set_option(socket, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_PROBE, "IPV6_MTU_DISCOVER");
+    set_option(socket, IPPROTO_IPV6, IPV6_TCLASS, usual_tos(options), "IPV6_TCLASS");
+    // No automatic flow labels: they would change the path that a packet takes.
+    (void)try_option(socket, IPPROTO_IPV6, IPV6_AUTOFLOWLABEL, 0);
+  }
+  set_buffer(socket, SO_SNDBUF, SO_SNDBUFFORCE, options.send_buffer);
+  // Never read: a minimal buffer bounds the memory that stray packets take.
+  (void)try_option(socket, SOL_SOCKET, SO_RCVBUF, 0);
+  return socket;
+}
+
+/// Opens the sockets of all paths. IPv6 flow labels are all or none: if one is refused, all paths
+/// go without, and `notes` gets a line. Throws Error.
+[[nodiscard]] std::vector<UdpPath> open_paths(const UdpPortOptions& options,
+                                              const LocalAddress& local,
+                                              std::uint32_t interface_index,
+                                              std::vector<std::string>& notes) {
+  std::vector<UdpPath> paths(options.paths);
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    const std::uint16_t wanted = options.source_ports.empty() ? std::uint16_t{0}  //
+                                                              : options.source_ports[i];
+    paths[i].socket = make_sender(options, local);
+    if (!try_bind(paths[i].socket, SocketAddress(local.ip, wanted, interface_index)))
+      throw_errno("cannot send from " + format_local(local, wanted));
+    paths[i].source_port = bound_port(paths[i].socket);
+  }
+  const bool labels = !is_v4(local.ip) && options.ev_format != wire::EvFormat::udp;
+  for (std::size_t i = 0; labels && i < paths.size(); ++i) {
+    UdpPath& path = paths[i];
+    const std::uint16_t label =
+        options.flow_labels.empty() ? default_flow_label(path.source_port) : options.flow_labels[i];
+    if (label == 0 || lease_flow_label(path.socket, local.ip, label)) {
+      path.flow_label = label;
+      continue;
+    }
+    notes.push_back("IPv6 flow label " + std::to_string(label) + " refused (" +
+                    std::generic_category().message(errno) +
+                    "): paths differ by UDP source port only");
+    for (UdpPath& each : paths) each.flow_label = 0;
+    break;
+  }
+  return paths;
+}
+
+}  // namespace detail
 
 UdpPort::UdpPort(UdpPortOptions options, Socket receive_socket, Socket second_socket)
     : options_(std::move(options)),
@@ -176,7 +273,7 @@ void UdpPort::equip(const Socket& socket) const {
 }
 
 void UdpPort::open_sending() {
-  paths_ = open_paths(options_, local_, interface_.index, notes_);
+  paths_ = detail::open_paths(options_, local_, interface_.index, notes_);
   const bool labels = std::any_of(paths_.begin(), paths_.end(),
                                   [](const UdpPath& path) { return path.flow_label != 0; });
   ev_format_ = options_.ev_format.value_or(labels ? wire::EvFormat::stev : wire::EvFormat::udp);
@@ -185,8 +282,8 @@ void UdpPort::open_sending() {
         {wire::from_wire({paths_[i].source_port, paths_[i].flow_label}, ev_format_),
          static_cast<std::uint16_t>(i)});
   const bool gso = enable(options_.gso, UDP_SEGMENT, 0, "UDP_SEGMENT");
-  transmitter_ = std::make_unique<UdpTransmitter>(is_v4(local_.ip), gso, options_.icrc,
-                                                  usual_tos(options_), capabilities_.max_packet);
+  transmitter_ = std::make_unique<UdpTransmitter>(
+      is_v4(local_.ip), gso, options_.icrc, detail::usual_tos(options_), capabilities_.max_packet);
   note_gso();
   UdpReceiverOptions receiver;
   receiver.local = local_.ip;
@@ -380,10 +477,27 @@ void UdpPort::recall_way(UdpPeer& peer) noexcept {
   peer.bound = known.bound;
 }
 
-bool UdpPort::open_bound() noexcept try {
-  if (!paths_.front().bound.open()) port::open_bound(options_, local_, interface_, paths_);
-  return true;
-} catch (const std::exception&) {  // too many open files, say: the route decides
+bool UdpPort::open_bound() noexcept {
+  if (paths_.front().bound.open()) return true;
+  const auto open = [&](UdpPath& path) {
+    path.bound = detail::make_sender(options_, local_);
+    leave_by(path.bound, is_v4(local_.ip), interface_);
+    // Both may have the same address and UDP port, but nobody else may, later.
+    const auto share = [&](int on) {
+      return try_option(path.socket, SOL_SOCKET, SO_REUSEADDR, on) &&
+             try_option(path.bound, SOL_SOCKET, SO_REUSEADDR, on);
+    };
+    const bool bound = share(1) && try_bind(path.bound, SocketAddress(local_.ip, path.source_port,
+                                                                      interface_.index));
+    (void)share(0);
+    return bound && (path.flow_label == 0 ||
+                     detail::lease_flow_label(path.bound, local_.ip, path.flow_label));
+  };
+  try {
+    if (std::all_of(paths_.begin(), paths_.end(), open)) return true;
+  } catch (const std::exception&) {  // too many open files, say
+  }
+  for (UdpPath& path : paths_) path.bound = {};
   return false;
 }
 
@@ -402,7 +516,16 @@ void UdpPort::search_interface() noexcept try {
 
 void UdpPort::tie_to(const Interface& interface) {
   const LocalAddress local{local_.ip, interface.name};
-  std::vector<UdpPath> paths = open_paths(options_, local, interface.index, paths_);
+  UdpPortOptions same = options_;
+  same.source_ports.clear();
+  same.flow_labels.clear();
+  for (const UdpPath& path : paths_) {
+    same.source_ports.push_back(path.source_port);
+    same.flow_labels.push_back(path.flow_label);
+  }
+  std::vector<std::string> refused;
+  std::vector<UdpPath> paths = detail::open_paths(same, local, interface.index, refused);
+  if (!refused.empty()) throw_errno("cannot lease an IPv6 flow label");
   const std::array<Socket*, 2> sockets{&socket_, &second_};
   std::array<Socket, 2> fresh;
   for (std::size_t i = 0; i < sockets.size(); ++i) {

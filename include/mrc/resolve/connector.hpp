@@ -17,7 +17,6 @@
 #include "mrc/host/modules.hpp"
 #include "mrc/host/peers.hpp"
 #include "mrc/plane/plane.hpp"
-#include "mrc/plane/slot.hpp"
 #include "mrc/resolve/resolution.hpp"
 
 namespace mrc::inline v0_1::detail {

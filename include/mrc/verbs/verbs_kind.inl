@@ -23,7 +23,7 @@
 #include "mrc/core/error.hpp"
 #include "mrc/core/random.hpp"
 #include "mrc/net/interface.hpp"
-#include "mrc/plane/slot.hpp"
+#include "mrc/plane/udp_kind.hpp"
 #include "mrc/verbs/verbs_port.hpp"
 #include "mrc/wire/ip.hpp"
 

@@ -18,7 +18,7 @@
 #include "mrc/exchange/connection_info.hpp"
 #include "mrc/net/interface.hpp"
 #include "mrc/plane/plane.hpp"
-#include "mrc/plane/slot.hpp"
+#include "mrc/plane/udp_kind.hpp"
 #include "mrc/version.hpp"
 #include "mrc_ctl/check/fabric_paths.hpp"
 #include "mrc_ctl/check/port_owner.hpp"
