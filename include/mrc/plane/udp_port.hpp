@@ -31,19 +31,16 @@ namespace mrc::inline v0_1::port {
 /// Everything that a UdpPort is made from. A plain value. Without iCRC, UDP's checksum remains.
 struct UdpPortOptions : PortOptions {
   LocalAddress local;  ///< address, interface or both: the plane
-
   /// The receiving socket is bound to UDP port base_port + slot.
   std::uint16_t base_port = wire::kUdpPort;
-
   /// Number of paths, 1 .. 4096: each is a socket bound to a source port of its own.
   std::uint16_t paths = 16;
-  /// Source port of each path; empty: the kernel chooses. Otherwise one for each of `paths`.
+  /// Source port of each path; empty: the kernel chooses.
   std::vector<std::uint16_t> source_ports;
-  /// IPv6 flow label of each path; empty: derived from the source port. Else one for each path.
+  /// IPv6 flow label of each path; empty: derived from the source port.
   std::vector<std::uint16_t> flow_labels;
   /// Without a value: udp on IPv4, stev on IPv6 if flow labels can be had, else udp.
   std::optional<wire::EvFormat> ev_format;
-
   Offload gso = Offload::automatic;  ///< one call sends a burst
   Offload gro = Offload::automatic;  ///< one datagram received can be a burst
 
@@ -82,8 +79,8 @@ struct UdpRoute {
 
 /// One plane on plain UDP sockets, without privilege: a receiving socket at (address, base port +
 /// slot), where all paths of all peers arrive, a second one where MRC has two standard UDP ports
-/// (second_port()), and one sending socket per path with a source port
-/// (on IPv6 a flow label, too) of its own, by which ECMP fabrics tell the paths apart.
+/// (second_port()), and a sending socket per path with a source port (on IPv6 a flow label, too) of
+/// its own, by which ECMP fabrics tell the paths apart.
 ///
 /// Limits of sockets:
 /// * On IPv4 a socket does not see the identification field, so the iCRC covers a canonical header
@@ -94,44 +91,36 @@ struct UdpRoute {
 ///   is dropped by the kernel and counts as lost. One whose UDP length was adjusted is recognised
 ///   by its DSCP.
 ///
-/// Packets leave by the interface that has the plane's address if a route there leads to the peer
-/// (net/interface.hpp), else, and to peers on this host, as the kernel's routes say. An address on
-/// the loopback interface or a dummy is that of a plane over all links to which routes lead.
+/// Packets leave by the interface that has the plane's address if a route there leads to the peer,
+/// else, and to peers on this host, as the kernel's routes say. An address on the loopback
+/// interface or a dummy is that of a plane over all links to which routes lead.
 ///
-/// Set-up calls (constructor, add_peer(), faults) throw mrc::Error and may allocate; transmit() and
-/// receive() do neither, but after changes of interfaces or routes. In capabilities(),
-/// `segmentation` and `max_burst` change if a device refuses GSO later on, and `max_packet` with
-/// the MTU of the interface, which is read when its state is, and when the kernel refuses a packet
-/// for it (EMSGSIZE); `receive_buffer` holds for packets with 1 KiB of payload or more, see
-/// kBufferShare. One thread at a time. Movable; a moved-from port can only be destroyed.
+/// In capabilities(), `segmentation` and `max_burst` change if a device refuses GSO later on, and
+/// `max_packet` with the MTU of the interface, which is read when its state is, and when the kernel
+/// refuses a packet for it (EMSGSIZE). Data-path calls allocate after changes of interfaces or
+/// routes. One thread at a time. Movable; a moved-from port can only be destroyed.
 class UdpPort final : public CopyingPort {
  public:
-  /// How a peer is reached.
   using Route = UdpRoute;
-  /// Interval between checks of the interface's state while it is up.
+  /// Interval between checks of the interface's state while it is up, and while it is down.
   static constexpr Duration kLinkCheckUp = std::chrono::milliseconds{100};
-  /// The same while it is down.
   static constexpr Duration kLinkCheckDown = std::chrono::milliseconds{10};
   /// The same for an interface with the plane's address, while the former one does not exist.
   static constexpr Duration kSearchInterval = std::chrono::milliseconds{250};
   /// After changes of routes, so many peers' routes are asked for at each check of the interface:
   /// 10 to 20 us each.
   static constexpr std::size_t kAskedPerCheck = 32;
-  /// How often receive() looks at the second socket while nothing comes there. A look is a system
-  /// call: 0.3 us each 50 us, where one per receive() would double the cost of an idle poll. Once
-  /// something has come, and after a sleep, receive() looks there as often as at the first one, for
-  /// kSecondStay.
+  /// How often receive() looks at the second socket while nothing comes there: a look is a system
+  /// call of 0.3 us, and one per receive() would double the cost of an idle poll. For kSecondStay
+  /// after something has come, and after a sleep, it looks there as often as at the first one.
   static constexpr Duration kSecondPause = std::chrono::microseconds{50};
-  /// See kSecondPause.
   static constexpr Duration kSecondStay = std::chrono::milliseconds{1};
 
   /// `receive_socket`: this plane's socket of a SlotClaim for options.slot; without it, the port
   /// binds its own. `second_socket`: the plane's one of SlotClaim::second_sockets. Throws Error,
   /// for instance if the UDP port is in use.
   explicit UdpPort(UdpPortOptions options, Socket receive_socket = {}, Socket second_socket = {});
-  /// Takes the other port over.
   UdpPort(UdpPort&&) noexcept;
-  /// Closes this port and takes the other one over.
   UdpPort& operator=(UdpPort&&) noexcept;
   ~UdpPort() override;
 
@@ -148,22 +137,18 @@ class UdpPort final : public CopyingPort {
   std::uint64_t add_peer(PeerId id, const PeerRoute& route) override {
     return add_peer(id, route.as<Route>());
   }
-  /// The same without a PeerRoute.
   std::uint64_t add_peer(PeerId id, const Route& route);
   void remove_peer(PeerId id) noexcept override;
 
-  /// False while a `down` fault is set, or the interface is administratively down or
-  /// without a carrier; if it is no link (Interface::link), while no peer is reached. transmit()
-  /// and receive() check the interface, every kLinkCheckUp (or kLinkCheckDown) and when the kernel
-  /// reports that the network is down. An interface that is renamed stays the plane's; if it is
-  /// deleted, one that gets the address takes its place.
+  /// False while a `down` fault is set, or the interface is administratively down or without a
+  /// carrier; if it is no link (Interface::link), while no peer is reached. An interface that is
+  /// renamed stays the plane's; if it is deleted, one that gets the address takes its place.
   [[nodiscard]] bool link_up() const noexcept override { return interface_up_ && !cut(); }
 
   void send_singly(bool singly) noexcept override { singly_ = singly; }
 
-  /// The receiving socket. The port has no epoll instance of its own: registering the
-  /// socket with one makes every arriving packet some 400 ns more expensive (measured on loopback,
-  /// where the sender pays), even while no thread waits.
+  /// The receiving socket itself: an epoll instance makes every arriving packet some 400 ns more
+  /// expensive (measured on loopback, where the sender pays), even while no thread waits.
   [[nodiscard]] int poll_fd() const noexcept override { return socket_.fd(); }
   /// The second receiving socket, or -1. (The link is polled.)
   [[nodiscard]] int link_fd() const noexcept override { return second_.fd(); }
@@ -172,18 +157,15 @@ class UdpPort final : public CopyingPort {
     next_second_ = Time::min();
     return true;
   }
-  /// In the past while packets that were read wait for room, else when a fault
-  /// releases its next packet.
   [[nodiscard]] Time next_release() const noexcept override;
 
   /// rx_calls counts calls that brought something. Costs a system call.
   [[nodiscard]] PortStats stats() const noexcept override;
 
-  /// The port's own paths. They can differ from the options, without flow labels: see notes().
+  /// They can differ from the options, without flow labels: see notes().
   [[nodiscard]] std::span<const PortPath> paths() const noexcept override { return port_paths_; }
   /// How EVs are carried; both ends of a connection should agree on it.
   [[nodiscard]] wire::EvFormat ev_format() const noexcept { return ev_format_; }
-  /// Where peers send to: local address and receiving UDP port.
   [[nodiscard]] PeerAddress address() const noexcept override { return {local_.ip, udp_port_}; }
   /// Asks the kernel: interfaces are renamed.
   [[nodiscard]] std::string zone() const override;
@@ -193,60 +175,43 @@ class UdpPort final : public CopyingPort {
   /// address on the loopback interface or a dummy, unless it is a loopback address.
   [[nodiscard]] bool on_link() const noexcept { return fixed() || interface_.link; }
 
-  /// capabilities().receive_buffer is the kernel's receive buffer divided by this. The kernel
-  /// charges whole allocations: measured on loopback (Linux 6.18), 2.0 to 2.6 bytes per byte of a
-  /// single packet of 1 KiB or more, and 1.02 to 1.8 in GSO bursts. It also returns up to a quarter
-  /// of the buffer late while a reader is active. Control packets are charged up to 13 times their
-  /// size.
+  /// capabilities().receive_buffer is the kernel's receive buffer divided by this, for packets with
+  /// 1 KiB of payload or more. The kernel charges whole allocations: measured on loopback (Linux
+  /// 6.18), 2.0 to 2.6 bytes per byte of a single packet of 1 KiB or more, and 1.02 to 1.8 in GSO
+  /// bursts; control packets up to 13 times their size. It also returns up to a quarter of the
+  /// buffer late while a reader is active.
   static constexpr std::uint64_t kBufferShare = 4;
 
  private:
   void open_receiving();
-
   void open_sending();
-
   /// Sets an option of the receiving socket according to an Offload setting; true if it is in
   /// force.
   [[nodiscard]] bool enable(Offload wanted, int name, int value, const char* what);
-
-  /// The second socket, if there is one, receives as the first does.
-  void open_second();
-
   /// Receives from the second socket; true if anything was there.
   bool receive_second(Time now, RxBurst& rx) noexcept;
-
-  [[nodiscard]] UdpPeer* find_peer(PeerId id) noexcept;
-
   /// No packets are taken any more for the sake of that peer whose iCRC covers their head alone.
   void forget_heads(PeerId id) noexcept;
-
   [[nodiscard]] std::uint32_t transmit(const wire::TxBurst& burst,
                                        const wire::TxGroup& group) noexcept;
-
   /// Counts packets that are not accepted because the link is down. Returns 0.
   [[nodiscard]] std::uint32_t refuse(std::uint32_t count) noexcept;
-
   /// `joined`: they may leave in one piece.
   [[nodiscard]] std::uint32_t send(const wire::TxBurst& burst,
                                    std::span<const wire::TxPacket> packets, bool joined,
                                    UdpPeer& peer, const UdpPath& path) noexcept;
-
   /// send(), less the packets that its impairment drops.
   [[nodiscard]] std::uint32_t send_impaired(const wire::TxBurst& burst,
                                             std::span<const wire::TxPacket> packets, bool joined,
                                             UdpPeer& peer, const UdpPath& path) noexcept;
-
-  /// Sets a receiving socket's options, those of the first one.
+  /// Sets a further receiving socket's options as the first one's.
   void equip(const Socket& socket) const;
 
   void check_link(Time now) noexcept;
+  /// Reads the interface's state, and what it means for the plane.
   void look_at_link() noexcept;
-  /// What the interfaces' state means for the plane.
-  void judge_link() noexcept;
-
   /// The interface was deleted: looks for the one that has the address now.
   void search_interface() noexcept;
-
   /// Routes do not matter: packets stay on the loopback interface, or all sockets are tied to one.
   [[nodiscard]] bool fixed() const noexcept {
     return is_loopback(local_.ip) || !local_.interface.empty();
@@ -259,17 +224,14 @@ class UdpPort final : public CopyingPort {
   void ask_way(UdpPeer& peer) noexcept;
   /// The same for a passing one.
   void recall_way(UdpPeer& peer) noexcept;
-  /// Opens the sockets that are bound to the interface, if they are not; false if that fails.
+  /// Opens UdpPath::bound of all paths, if they are not; false if that fails.
   [[nodiscard]] bool open_bound() noexcept;
-
   /// Opens the sockets anew, which were tied to an interface that does not exist any more, and ties
   /// them to that one. Throws Error.
   void tie_to(const Interface& interface);
   /// Bytes of the largest packet, BTH .. iCRC, that the interface sends.
   [[nodiscard]] std::uint32_t room() const noexcept;
-
   void note_gso() noexcept;
-
   /// Datagrams that the kernel dropped at the receiving sockets since they were made.
   [[nodiscard]] std::uint64_t kernel_drops() const noexcept;
 
@@ -312,33 +274,16 @@ class UdpPort final : public CopyingPort {
   std::unique_ptr<UdpReceiver> receiver_;
 };
 
-/// The settings of a UdpReceiver. A plain value.
-struct UdpReceiverOptions {
-  IpAddress local{};  ///< destination address of the packets, covered by the iCRC
-  Plane plane = 0;    ///< copied into RxPacket::plane
-  wire::EvFormat ev_format = wire::EvFormat::udp;  ///< how EVs are carried
-  wire::DscpMap dscp;                              ///< to recognize trimmed packets
-  bool icrc = true;                                ///< false: the iCRC is not checked
-  std::size_t slots = 16;                          ///< datagrams per system call
-};
-
 /// Receives datagrams into a fixed pool, splits those that the kernel has coalesced (GRO) into
-/// packets, checks the iCRC and returns them as views into the pool, valid until the next
+/// packets, and returns what passes ReceiveCheck as views into the pool, valid until the next
 /// release() or read. All input is untrusted. One thread at a time.
 class UdpReceiver {
  public:
-  /// Bytes of a slot: any UDP datagram fits, a coalesced one too.
-  static constexpr std::size_t kSlotBytes = 65536;
-
-  /// Allocates the pool: options.slots slots of kSlotBytes.
-  explicit UdpReceiver(const UdpReceiverOptions& options);
+  /// Allocates options.receive_slots slots, each of which takes any datagram, a coalesced one too.
+  /// `local`: destination of the packets.
+  UdpReceiver(const UdpPortOptions& options, const IpAddress& local, wire::EvFormat ev_format);
   UdpReceiver(const UdpReceiver&) = delete;
   UdpReceiver& operator=(const UdpReceiver&) = delete;
-
-  /// What may come from that address: ReceiveCheck::take_heads().
-  void take_heads(const IpAddress& from) { check_.take_heads(from); }
-  /// Undoes one take_heads().
-  void forget_heads(const IpAddress& from) noexcept { check_.forget_heads(from); }
 
   /// Begins a round of up to two receive() calls into the same `rx`: frees what an impairment has
   /// delivered in earlier rounds, and delivers the packets that are due by now. Once per round,
@@ -357,7 +302,11 @@ class UdpReceiver {
   /// True if packets that have been read wait for room.
   [[nodiscard]] bool leftover() const noexcept { return next_ < count_; }
 
+  ReceiveCheck check;  ///< what packets pass
+
  private:
+  static constexpr std::size_t kSlotBytes = 65536;
+
   struct Slot {
     SocketAddress from;
     iovec vector{};
@@ -375,25 +324,22 @@ class UdpReceiver {
 
   /// Makes a message ready for recvmmsg().
   void prepare(std::size_t i) noexcept;
-
   /// One recvmmsg(); false if nothing was there.
   [[nodiscard]] bool read(const Socket& socket, Time now, std::size_t room,
                           PortStats& stats) noexcept;
-
   /// Splits what was read into packets, until the sink is full or all is done.
   void split(Time now, Impairment* impairment, Sink& sink) noexcept;
-
   /// Reads address and control data of the datagram at next_.
   void open(PortStats& stats) noexcept;
-
   /// Copies the sender's address; false if it is not of the socket's family.
   [[nodiscard]] bool sender(const Slot& slot) noexcept;
-
   /// Reads ToS, flow label and segment size from the control data.
   void controls(msghdr& m, std::uint8_t& tos, std::uint32_t& flow_label) noexcept;
 
-  UdpReceiverOptions options_;
-  bool v4_;
+  const Plane plane_;
+  const wire::EvFormat ev_format_;
+  const wire::DscpMap dscp_;
+  const bool v4_;
   bool backlogged_ = false;
   bool paused_ = false;  ///< until last_read_ nobody had read for a while; a round may read twice
   bool one_by_one_ = false;  ///< the last read that brought anything brought one packet
@@ -408,7 +354,6 @@ class UdpReceiver {
   std::size_t packets_ = 0;    ///< packets in them, so far
   std::size_t expected_ = 1;   ///< packets per datagram in the previous call, rounded up
   Datagram datagram_;
-  ReceiveCheck check_;
 };
 
 /// An entry of the port's address table.
@@ -424,8 +369,8 @@ struct UdpPeer {
 };
 
 /// Sends the packets of one group, which share peer and path. Consecutive packets of one size
-/// become one GSO message, and one system call sends several messages. Payload is not copied here,
-/// but for that of small packets: the kernel gathers it from the user's memory. The object is large
+/// become one GSO message, and one system call sends several messages. Only the payload of small
+/// packets is copied here: the kernel gathers the rest from the user's memory. The object is large
 /// (scratch space for one call) and belongs on the heap. One thread at a time.
 class UdpTransmitter {
  public:
@@ -486,42 +431,33 @@ class UdpTransmitter {
 
   /// Writes the constant parts of the control data of message i.
   void prepare(std::size_t i) noexcept;
-
   /// Lays out messages for as many of `packets` as there is room for. used_ is 0 if the first one
   /// exceeds a limit.
   void build(const wire::TxBurst& burst, std::span<const wire::TxPacket> packets, bool joined,
              UdpPeer& peer, const UdpPath& path) noexcept;
-
   /// True if the packet can be a further segment of the last message.
   [[nodiscard]] bool joins(const wire::TxPacket& p, std::size_t vectors) const noexcept;
-
   /// Starts a new message; false if there is no room for it.
   [[nodiscard]] bool open(const wire::TxPacket& p, const UdpPeer& peer,
                           const UdpPath& path) noexcept;
-
   /// Adds the packet to the last message.
   void append(const wire::TxPacket& p, std::span<const wire::TxSge> sges, UdpPeer& peer,
               const UdpPath& path) noexcept;
-
   void push(const std::uint8_t* data, std::size_t length) noexcept {
     // The kernel only reads; the system call's structure has no const.
     vectors_[vectors_used_++] = {const_cast<std::uint8_t*>(data), length};
   }
-
   /// Copies a part of a small packet.
   void put(Bytes part) noexcept {
     std::copy(part.begin(), part.end(), copies_.begin() + static_cast<std::ptrdiff_t>(copied_));
     copied_ += part.size();
   }
-
   /// Completes the control data of message i. Every message that has not the socket's ToS carries
   /// its own: that costs some 50 ns, a setsockopt() at every change of class four times as much.
   void close(std::size_t i) noexcept;
-
   /// Sends the messages and returns how many the kernel took. If not all, errno is the error of the
   /// first one that it did not take.
   [[nodiscard]] std::size_t flush(const Socket& socket, PortStats& stats) noexcept;
-
   /// What to do about a message that the kernel did not take.
   [[nodiscard]] Verdict judge(int error, const Run& run) noexcept;
 

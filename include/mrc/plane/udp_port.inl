@@ -190,7 +190,7 @@ std::uint64_t UdpPort::add_peer(PeerId id, const UdpRoute& route) {
                 "peer " + format_address(address) + " needs an address and a UDP port");
   forget_heads(id);
   UdpPeer& peer = peers_.claim(id);
-  if (route.heads) receiver_->take_heads(address.ip);
+  if (route.heads) receiver_->check.take_heads(address.ip);
   peer.heads = route.heads;
   peer.address = SocketAddress(address.ip, address.udp_port, interface_.index);
   peer.prefix = wire::IcrcPrefix::make(local_.ip, address.ip, address.udp_port);
@@ -225,7 +225,7 @@ void UdpPort::remove_peer(PeerId id) noexcept {
 void UdpPort::forget_heads(PeerId id) noexcept {
   UdpPeer* peer = peers_.find(id);
   if (peer != nullptr && std::exchange(peer->heads, false))
-    receiver_->forget_heads(peer->address.peer().ip);
+    receiver_->check.forget_heads(peer->address.peer().ip);
 }
 
 void UdpPort::open_receiving() {
@@ -253,17 +253,14 @@ void UdpPort::open_receiving() {
   capabilities_.outer_headers = true;
   filter_size_ = on_link() ? capabilities_.max_packet : UdpTransmitter::kMaxMessage;
   attach_udp_filter(socket_, filter_size_);
-  open_second();
+  if (second_.open()) {
+    if (bound_port(second_) != second_port(options_.base_port, options_.slot))
+      throw Error(Errc::invalid_argument,
+                  "the second receive socket given is not bound to UDP port " +
+                      std::to_string(wire::kUdpPortAlternative));
+    equip(second_);
+  }
   first_drops_ = kernel_drops();
-}
-
-void UdpPort::open_second() {
-  if (!second_.open()) return;
-  if (bound_port(second_) != second_port(options_.base_port, options_.slot))
-    throw Error(Errc::invalid_argument,
-                "the second receive socket given is not bound to UDP port " +
-                    std::to_string(wire::kUdpPortAlternative));
-  equip(second_);
 }
 
 void UdpPort::equip(const Socket& socket) const {
@@ -285,14 +282,7 @@ void UdpPort::open_sending() {
   transmitter_ = std::make_unique<UdpTransmitter>(
       is_v4(local_.ip), gso, options_.icrc, detail::usual_tos(options_), capabilities_.max_packet);
   note_gso();
-  UdpReceiverOptions receiver;
-  receiver.local = local_.ip;
-  receiver.plane = options_.plane;
-  receiver.ev_format = ev_format_;
-  receiver.dscp = options_.dscp;
-  receiver.icrc = options_.icrc;
-  receiver.slots = options_.receive_slots;
-  receiver_ = std::make_unique<UdpReceiver>(receiver);
+  receiver_ = std::make_unique<UdpReceiver>(options_, local_.ip, ev_format_);
 }
 
 bool UdpPort::enable(Offload wanted, int name, int value, const char* what) {
@@ -304,17 +294,12 @@ bool UdpPort::enable(Offload wanted, int name, int value, const char* what) {
   return false;
 }
 
-UdpPeer* UdpPort::find_peer(PeerId id) noexcept {
-  UdpPeer* peer = peers_.find(id);
-  return peer != nullptr && peer->address.length != 0 ? peer : nullptr;
-}
-
 std::uint32_t UdpPort::transmit(const wire::TxBurst& burst, const wire::TxGroup& group) noexcept {
   if (!link_up()) return refuse(group.count);
   const auto packets = burst.packets(group);
   const std::size_t path = packets.front().port_path;
-  UdpPeer* peer = find_peer(packets.front().peer);
-  if (peer == nullptr || path >= paths_.size()) {
+  UdpPeer* peer = peers_.find(packets.front().peer);
+  if (peer == nullptr || peer->address.length == 0 || path >= paths_.size()) {
     stats_.tx_errors += group.count;
     return group.count;
   }
@@ -404,10 +389,6 @@ std::uint64_t UdpPort::kernel_drops() const noexcept {
 
 void UdpPort::look_at_link() noexcept {
   interface_gone_ = !refresh(socket_, interface_);
-  judge_link();
-}
-
-void UdpPort::judge_link() noexcept {
   interface_up_ = interface_.running;
   outgoing_mtu_ = on_link() ? interface_.mtu : routers_mtu_;
   if (!on_link()) {
@@ -576,17 +557,20 @@ struct UdpReceiver::Sink final : PacketSink {
   PortStats& stats;
   [[nodiscard]] bool full() const noexcept override { return rx.room() == 0; }
   void deliver(const RawPacket& packet) noexcept override {
-    receiver.check_.pass(packet, rx, stats);
+    receiver.check.pass(packet, rx, stats);
   }
 };
 
-UdpReceiver::UdpReceiver(const UdpReceiverOptions& options)
-    : options_(options),
-      v4_(is_v4(options.local)),
-      pool_(std::make_unique_for_overwrite<std::uint8_t[]>(options.slots * kSlotBytes)),
-      slots_(options.slots),
-      messages_(options.slots),
-      check_(options.local, options.icrc) {
+UdpReceiver::UdpReceiver(const UdpPortOptions& options, const IpAddress& local,
+                         wire::EvFormat ev_format)
+    : check(local, options.icrc),
+      plane_(options.plane),
+      ev_format_(ev_format),
+      dscp_(options.dscp),
+      v4_(is_v4(local)),
+      pool_(std::make_unique_for_overwrite<std::uint8_t[]>(options.receive_slots * kSlotBytes)),
+      slots_(options.receive_slots),
+      messages_(options.receive_slots) {
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     slots_[i].vector = {pool_.get() + i * kSlotBytes, kSlotBytes};
     msghdr& m = messages_[i].msg_hdr;
@@ -683,13 +667,13 @@ void UdpReceiver::open(PortStats& stats) noexcept {
   packet.to_port = to_port_;
   packet.traffic_class = tos;
   packet.flow_label = flow_label;
-  packet.facts.plane = options_.plane;
+  packet.facts.plane = plane_;
   packet.facts.source = source_tag(packet.from);
-  packet.facts.entropy = wire::from_wire({packet.port, flow_label}, options_.ev_format);
+  packet.facts.entropy = wire::from_wire({packet.port, flow_label}, ev_format_);
   packet.facts.ecn = wire::ecn_of(tos);
   const std::uint8_t dscp = wire::dscp_of(tos);
-  packet.facts.trim = options_.dscp.classify(dscp);
-  packet.trimmable = dscp == options_.dscp.trimmable || dscp == options_.dscp.trimmable_retx;
+  packet.facts.trim = dscp_.classify(dscp);
+  packet.trimmable = dscp == dscp_.trimmable || dscp == dscp_.trimmable_retx;
 }
 
 bool UdpReceiver::sender(const Slot& slot) noexcept {
