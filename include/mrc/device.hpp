@@ -17,7 +17,7 @@
 #include "mrc/core/linkage.hpp"
 #include "mrc/datagram.hpp"
 #include "mrc/engine/verbs_types.hpp"
-#include "mrc/exchange/connection_info.hpp"
+#include "mrc/exchange.hpp"
 #include "mrc/profile_types.hpp"
 #include "mrc/qp_change.hpp"
 #include "mrc/stats.hpp"

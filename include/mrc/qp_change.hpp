@@ -6,7 +6,7 @@
 
 #include "mrc/core/types.hpp"
 #include "mrc/engine/verbs_types.hpp"
-#include "mrc/exchange/connection_info.hpp"
+#include "mrc/exchange.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/profile_types.hpp"
 

@@ -8,7 +8,7 @@
 
 #include "mrc/core/types.hpp"
 #include "mrc/engine/verbs_types.hpp"
-#include "mrc/exchange/connection_info.hpp"
+#include "mrc/exchange.hpp"
 #include "nccl_plugin/rules/plane_match.hpp"
 
 /// The messages by which two sides set a connection up, over a Channel:

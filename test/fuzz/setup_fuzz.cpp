@@ -13,7 +13,7 @@
 #include "mrc/config.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/core/value_text.hpp"
-#include "mrc/exchange/connection_info.hpp"
+#include "mrc/exchange.hpp"
 #include "mrc/faults/schedule.hpp"
 #include "mrc/wire/icrc.hpp"
 #include "mrc_perf/control.hpp"

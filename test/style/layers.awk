@@ -9,16 +9,15 @@ BEGIN {
   below["wire"] = below["path"] = below["cc"] = "core"
   below["net"] = "core wire"
   below["engine"] = "core wire path cc"
-  below["exchange"] = "core wire net"
-  below["values"] = "core wire path cc net engine exchange"
-  below["plane"] = "core wire path net exchange values"
-  below["host"] = "core wire path cc engine net exchange values plane"
+  below["values"] = "core wire path cc net engine"
+  below["plane"] = "core wire path net values"
+  below["host"] = "core wire path cc engine net values plane"
   transport = below["host"] " host"
   below["resolve"] = below["control"] = below["faults"] = below["fabric"] = transport
   below["verbs"] = below["sim"] = transport " fabric"
   split("resolve control faults fabric verbs", names)
   for (i in names) module[names[i]] = 1
-  split("config stats profile_types datagram qp_change", names)
+  split("config exchange stats profile_types datagram qp_change", names)
   for (i in names) value[names[i]] = 1
 }
 # The layer of a path relative to include/mrc/.

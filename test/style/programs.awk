@@ -4,8 +4,7 @@
 # An exception that is no longer needed is a finding, too.
 function except(folder, header) { allowed[folder " " header] = 1 }
 BEGIN {
-  # The plugin's greeting carries connection data of several queue pairs, and the numbers in it.
-  except("nccl_plugin", "mrc/exchange/connection_info.hpp")
+  # The plugin's greeting carries the numbers of queue pairs.
   except("nccl_plugin", "mrc/engine/verbs_types.hpp")
   # It copies small messages itself, as an engine would: for NCCL's flags in the data.
   except("nccl_plugin", "mrc/engine/memory.hpp")

@@ -17,7 +17,7 @@
 #include "mrc/core/system.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/engine.hpp"
-#include "mrc/exchange/connection_info.hpp"
+#include "mrc/exchange.hpp"
 #include "mrc/host/cq_events.hpp"
 #include "mrc/host/modules.hpp"
 #include "mrc/host/peers.hpp"

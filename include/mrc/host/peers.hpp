@@ -15,7 +15,7 @@
 #include "mrc/core/unique_fd.hpp"
 #include "mrc/engine/engine.hpp"
 #include "mrc/engine/verbs_types.hpp"
-#include "mrc/exchange/connection_info.hpp"
+#include "mrc/exchange.hpp"
 #include "mrc/host/modules.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/plane/plane.hpp"

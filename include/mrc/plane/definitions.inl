@@ -5,7 +5,6 @@
 #include "mrc/config.inl"
 #include "mrc/core/value_text.inl"
 #include "mrc/exchange.inl"
-#include "mrc/exchange/connection_info.inl"
 #include "mrc/net/address.inl"
 #include "mrc/net/interface.inl"
 #include "mrc/plane/plane.inl"

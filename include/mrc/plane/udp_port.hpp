@@ -101,9 +101,10 @@ struct UdpRoute {
 /// routes. One thread at a time. Movable; a moved-from port can only be destroyed.
 class UdpPort final : public CopyingPort {
  public:
-  using Route = UdpRoute;
-  /// Interval between checks of the interface's state while it is up, and while it is down.
+  using Route = UdpRoute;  ///< how a peer is reached
+  /// Interval between checks of the interface's state while it is up.
   static constexpr Duration kLinkCheckUp = std::chrono::milliseconds{100};
+  /// The same while it is down.
   static constexpr Duration kLinkCheckDown = std::chrono::milliseconds{10};
   /// The same for an interface with the plane's address, while the former one does not exist.
   static constexpr Duration kSearchInterval = std::chrono::milliseconds{250};
@@ -114,13 +115,16 @@ class UdpPort final : public CopyingPort {
   /// call of 0.3 us, and one per receive() would double the cost of an idle poll. For kSecondStay
   /// after something has come, and after a sleep, it looks there as often as at the first one.
   static constexpr Duration kSecondPause = std::chrono::microseconds{50};
+  /// See kSecondPause.
   static constexpr Duration kSecondStay = std::chrono::milliseconds{1};
 
   /// `receive_socket`: this plane's socket of a SlotClaim for options.slot; without it, the port
   /// binds its own. `second_socket`: the plane's one of SlotClaim::second_sockets. Throws Error,
   /// for instance if the UDP port is in use.
   explicit UdpPort(UdpPortOptions options, Socket receive_socket = {}, Socket second_socket = {});
+  /// Takes the other port over.
   UdpPort(UdpPort&&) noexcept;
+  /// Closes this port and takes the other one over.
   UdpPort& operator=(UdpPort&&) noexcept;
   ~UdpPort() override;
 
@@ -137,6 +141,7 @@ class UdpPort final : public CopyingPort {
   std::uint64_t add_peer(PeerId id, const PeerRoute& route) override {
     return add_peer(id, route.as<Route>());
   }
+  /// The same without a PeerRoute.
   std::uint64_t add_peer(PeerId id, const Route& route);
   void remove_peer(PeerId id) noexcept override;
 

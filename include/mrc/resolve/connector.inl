@@ -9,7 +9,7 @@
 
 #include "mrc/core/error.hpp"
 #include "mrc/core/unique_fd.hpp"
-#include "mrc/exchange/connection_info.hpp"
+#include "mrc/exchange.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/resolve/connector.hpp"
 #include "mrc/resolve/datagrams.hpp"

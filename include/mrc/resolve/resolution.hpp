@@ -15,7 +15,7 @@
 #include "mrc/core/containers.hpp"
 #include "mrc/core/random.hpp"
 #include "mrc/core/types.hpp"
-#include "mrc/exchange/connection_info.hpp"
+#include "mrc/exchange.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/resolve/packets.hpp"
 

@@ -15,7 +15,7 @@
 #include "mrc/core/random.hpp"
 #include "mrc/core/system.hpp"
 #include "mrc/core/types.hpp"
-#include "mrc/exchange/connection_info.hpp"
+#include "mrc/exchange.hpp"
 #include "mrc/net/interface.hpp"
 #include "mrc/plane/plane.hpp"
 #include "mrc/plane/udp_kind.hpp"
