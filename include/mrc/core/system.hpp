@@ -105,10 +105,10 @@ inline constexpr const char* kOwnFileRemedy =
     "write to; links are not followed";
 
 /// Opens a file to be written to whose name others may know, in a folder such as /tmp: no symbolic
-/// link is followed, and what is there must be of this user, and a file without other names, or a
-/// pipe. Devices, which only root makes, will do. `flags` as of open(2), to which O_NOFOLLOW,
-/// O_CLOEXEC and O_NONBLOCK are added; O_TRUNC would act before anything is checked. None: errno
-/// says why, EPERM that it is somebody else's.
+/// link is followed, and what is there must be this user's file without other names, or pipe, or a
+/// device, which only root makes. To `flags` O_NOFOLLOW, O_CLOEXEC and O_NONBLOCK are added;
+/// O_TRUNC would act before anything is checked. None: errno says why, EPERM that it is somebody
+/// else's.
 [[nodiscard]] inline UniqueFd open_own_file(const char* path, int flags, ::mode_t mode) noexcept {
   UniqueFd file(::open(path, flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, mode));
   struct stat is {};
@@ -123,8 +123,8 @@ inline constexpr const char* kOwnFileRemedy =
   return file;
 }
 
-/// In a forked child: keeps what stands for a thread that exists in the parent only. It can neither
-/// be joined here nor destroyed, and its memory may be another's. Not thread-safe.
+/// In a forked child: keeps what stands for a thread of the parent, which can neither be joined
+/// here nor destroyed. Not thread-safe.
 inline void leave_to_parent(std::thread&& thread) {
   static std::vector<std::thread>& others = *new std::vector<std::thread>;  // so it is no leak
   others.push_back(std::move(thread));
@@ -133,12 +133,9 @@ inline void leave_to_parent(std::thread&& thread) {
 /// How many forks lie between the start of the program and this process.
 inline std::atomic<std::uint32_t> fork_generation{0};
 
-/// Tells an object whether this process is the one that made it, or a child that was forked since.
-/// In the child, locks may be held by threads that do not exist there, and what they guard may be
-/// half changed. A mark costs a load and a comparison. It sees fork() only: children of a bare
-/// clone() system call, or of _Fork(), are not recognised.
-///
-/// Any thread.
+/// Tells an object whether this process is the one that made it, or a child that was forked since,
+/// where locks may be held by threads that do not exist. It sees fork() only: children of a bare
+/// clone() system call, or of _Fork(), are not recognised. Any thread.
 class ForkMark {
  public:
   /// Throws mrc::Error if forks can't be watched.
@@ -161,8 +158,6 @@ class ForkMark {
 }  // namespace mrc::inline v0_1::detail
 
 namespace mrc::inline v0_1 {
-
-/// Names of this machine and of files for its processes.
 
 /// As the kernel calls this host; "?" if it does not say. Any thread.
 [[nodiscard]] inline std::string host_name() {
@@ -209,8 +204,6 @@ class BlockedSignals {
 
 namespace detail {
 
-/// How many files this process has open, and may open.
-
 /// Descriptors that this process has open; 0 where that can't be found out.
 [[nodiscard]] inline std::size_t open_files() noexcept {
   DIR* directory = ::opendir("/proc/self/fd");
@@ -221,7 +214,7 @@ namespace detail {
   return n - std::min<std::size_t>(n, 3);  // ".", "..", and the one that reads
 }
 
-/// How many it may open (`ulimit -n`).
+/// How many files this process may open (`ulimit -n`).
 [[nodiscard]] inline std::size_t allowed_files() noexcept {
   rlimit limit{};
   const bool limited = getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
@@ -234,12 +227,6 @@ namespace detail {
   const std::size_t allowed = allowed_files();
   return open + more <= allowed - allowed / 8;
 }
-
-}  // namespace detail
-
-}  // namespace mrc::inline v0_1
-
-namespace mrc::inline v0_1::detail {
 
 /// Why a range of this process's memory can't be used.
 enum class MappingFault : std::uint8_t {
@@ -368,4 +355,6 @@ class Mappings {
   return {};
 }
 
-}  // namespace mrc::inline v0_1::detail
+}  // namespace detail
+
+}  // namespace mrc::inline v0_1

@@ -4,7 +4,6 @@
 #include <charconv>
 #include <cmath>
 #include <system_error>
-#include <type_traits>
 #include <utility>
 
 #include "mrc/core/error.hpp"
@@ -37,19 +36,9 @@ template <class T>
   if (suffix.empty()) return 0;
   const std::string_view rest = suffix.substr(1);
   if (!rest.empty() && rest != "i" && rest != "iB") return std::nullopt;
-  switch (suffix[0]) {
-    case 'K':
-    case 'k':
-      return 10;
-    case 'M':
-    case 'm':
-      return 20;
-    case 'G':
-    case 'g':
-      return 30;
-    default:
-      return std::nullopt;
-  }
+  const auto letter = std::string_view("KkMmGg").find(suffix[0]);
+  if (letter == std::string_view::npos) return std::nullopt;
+  return 10 * static_cast<unsigned>(letter / 2 + 1);
 }
 
 /// Cuts the prefix "0x" off and returns the base that it means.
@@ -93,11 +82,11 @@ std::optional<double> parse_real(std::string_view text) {
 std::optional<Duration> parse_duration(std::string_view text) {
   const auto number = detail::take_real(text);
   if (!number || !std::isfinite(*number)) return std::nullopt;
-  double unit = 0;
-  if (text == "ns") unit = 1;
-  if (text == "us") unit = 1e3;
-  if (text == "ms") unit = 1e6;
-  if (text == "s") unit = 1e9;
+  const double unit = text == "ns"   ? 1
+                      : text == "us" ? 1e3
+                      : text == "ms" ? 1e6
+                      : text == "s"  ? 1e9
+                                     : 0;
   if (unit == 0 && !(text.empty() && *number == 0)) return std::nullopt;
   const double ns = std::round(*number * unit);
   if (std::abs(ns) > 9e18) return std::nullopt;  // just below what 64 bits hold

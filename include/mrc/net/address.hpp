@@ -13,8 +13,7 @@
 
 namespace mrc::inline v0_1::port {
 
-/// IP addresses as text and back. Set-up calls: they allocate, and throw mrc::Error for bad text.
-/// All functions are free of state and thread-safe.
+/// IP addresses as text and back: set-up calls, any thread.
 
 /// IPv6 in network byte order, or IPv4 mapped into it (::ffff:a.b.c.d).
 using IpAddress = wire::IpAddress;

@@ -7,8 +7,6 @@
 #include <netinet/in.h>
 
 #include <charconv>
-#include <cstring>
-#include <string>
 #include <system_error>
 
 #include "mrc/core/error.hpp"
@@ -24,17 +22,14 @@ namespace detail {
 
 /// Either family, nothing but the address; false if it is none.
 [[nodiscard]] bool ip_from_text(std::string_view text, IpAddress& out) noexcept {
-  char buffer[INET6_ADDRSTRLEN];
+  char buffer[INET6_ADDRSTRLEN] = {};
   if (text.size() >= sizeof buffer) return false;
   std::memcpy(buffer, text.data(), text.size());
-  buffer[text.size()] = '\0';
-  in_addr v4{};
-  if (inet_pton(AF_INET, buffer, &v4) == 1) {
-    out = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF};
-    std::memcpy(out.data() + 12, &v4, 4);
-    return true;
-  }
-  return inet_pton(AF_INET6, buffer, out.data()) == 1;
+  IpAddress v4 = make_v4(0, 0, 0, 0);
+  if (inet_pton(AF_INET, buffer, v4.data() + 12) != 1)
+    return inet_pton(AF_INET6, buffer, out.data()) == 1;
+  out = v4;
+  return true;
 }
 
 /// The port after the colon of `whole`. Throws Error.
@@ -44,6 +39,11 @@ namespace detail {
   if (failed != std::errc{} || end != text.data() + text.size() || port == 0 || port > 65535)
     bad_address(whole, "the UDP port must be a number from 1 to 65535");
   return static_cast<std::uint16_t>(port);
+}
+
+/// Throws the Error of a text that is no network.
+[[noreturn]] inline void bad_network(std::string_view text, const std::string& why) {
+  throw Error(Errc::invalid_argument, "network '" + std::string(text) + "': " + why);
 }
 
 }  // namespace detail
@@ -121,15 +121,6 @@ std::string format_local(const LocalAddress& local, std::uint16_t udp_port) {
   const std::string host = format_local(local);
   return (is_v4(local.ip) ? host : "[" + host + "]") + ":" + std::to_string(udp_port);
 }
-
-namespace detail {
-
-/// Throws the Error of a text that is no network.
-[[noreturn]] inline void bad_network(std::string_view text, const std::string& why) {
-  throw Error(Errc::invalid_argument, "network '" + std::string(text) + "': " + why);
-}
-
-}  // namespace detail
 
 Network parse_network(std::string_view text) {
   const std::size_t slash = text.find('/');

@@ -26,9 +26,9 @@
 #include "mrc/net/address.hpp"
 #include "mrc/wire/ip.hpp"
 
-namespace mrc::inline v0_1::port {
+struct ifreq;  // <net/if.h>
 
-/// Sockets and their options.
+namespace mrc::inline v0_1::port {
 
 /// A socket, closed with its owner.
 using Socket = UniqueFd;
@@ -93,19 +93,17 @@ struct SocketAddress {
 
 namespace mrc::inline v0_1::uncancelled {
 
-/// As in core/unique_fd.hpp, for sockets.
-
-/// Like that of the C library.
+/// As in core/unique_fd.hpp, for sockets: like those of the C library.
 inline ssize_t recv(int fd, void* to, std::size_t size, int flags) noexcept {
   const Uncancelled now;
   return ::recv(fd, to, size, flags);
 }
-/// Like that of the C library.
+/// See recv().
 inline int recvmmsg(int fd, mmsghdr* messages, unsigned count, int flags) noexcept {
   const Uncancelled now;
   return ::recvmmsg(fd, messages, count, flags, nullptr);
 }
-/// Like that of the C library.
+/// See recv().
 inline int sendmmsg(int fd, mmsghdr* messages, unsigned count, int flags) noexcept {
   const Uncancelled now;
   return ::sendmmsg(fd, messages, count, flags);
@@ -115,8 +113,8 @@ inline int sendmmsg(int fd, mmsghdr* messages, unsigned count, int flags) noexce
 
 namespace mrc::inline v0_1::port {
 
-/// TCP sockets on which nothing waits. What returns a socket returns one that is not open, with
-/// errno, when it fails. Set-up only; any thread.
+/// TCP sockets on which nothing waits; one that is not open, with errno, where that fails. Set-up
+/// only; any thread.
 
 /// Listens at that address, on a free port if it names none.
 [[nodiscard]] Socket listen_at(const SocketAddress& at) noexcept;
@@ -129,9 +127,7 @@ namespace mrc::inline v0_1::port {
 /// How a connect goes on: nothing yet, 0 when it is connected, or an errno value.
 [[nodiscard]] std::optional<int> connect_result(const Socket& socket) noexcept;
 
-}  // namespace mrc::inline v0_1::port
-
-namespace mrc::inline v0_1::port::detail {
+namespace detail {
 
 /// A socket filter in classic BPF under construction: base of those that ports attach. Byte offsets
 /// count from where the kernel shows the packet to the filter: on a packet socket the Ethernet
@@ -189,9 +185,7 @@ class FilterProgram {
   std::size_t size_ = 0, refusals_ = 0;
 };
 
-/// Questions to rtnetlink, for the functions below.
-
-/// Calls visit(type, value) for each of the attributes (rtattr) in `bytes`.
+/// Calls visit(type, value) for each rtattr in `bytes`.
 template <class Visit>
 void for_each_attribute(Bytes bytes, Visit visit) {
   rtattr attribute;
@@ -305,12 +299,7 @@ class NetlinkRequest {
   alignas(nlmsghdr) std::array<std::uint8_t, 4096> buffer_{};
 };
 
-}  // namespace mrc::inline v0_1::port::detail
-
-struct ifreq;  // <net/if.h>
-
-/// Which network interface a local address belongs to, and its state.
-namespace mrc::inline v0_1::port {
+}  // namespace detail
 
 /// The interface of a local address. A plain value.
 struct Interface {
@@ -326,9 +315,8 @@ struct Interface {
 /// Interface::link of an interface with these flags (IFF_*).
 [[nodiscard]] bool is_link(unsigned flags) noexcept;
 
-/// Reads name, MTU and state of the interface anew, by its index: names change. What can't be read
-/// stays. False if there is no such interface any more, which is not running then. Three system
-/// calls.
+/// Reads name, MTU and state anew, by the index: names change. What can't be read stays. False if
+/// there is no such interface any more, which is not running then. Three system calls.
 [[nodiscard]] bool refresh(const Socket& socket, Interface& interface) noexcept;
 
 /// All IP addresses of this host, or of this network namespace. Throws Error.
@@ -340,7 +328,7 @@ struct Interface {
 
 /// Fills in the address of a LocalAddress that names only an interface: its first IPv4 address,
 /// else its first IPv6 address that is not link-local, else the link-local one. Throws Error if
-/// there is neither address nor interface, or if the interface has no address.
+/// there is none.
 [[nodiscard]] LocalAddress resolve(LocalAddress local);
 
 /// Waits, kTentative at most, while the IPv6 address of this host can't be used yet: duplicate
@@ -380,19 +368,12 @@ namespace detail {
 /// it, else IPv6, else 127.0.0.1. Sends nothing. Throws Error.
 [[nodiscard]] IpAddress default_route_address();
 
-/// What is asked of the kernel over rtnetlink. By packet ports: the next hop towards an address,
-/// its Ethernet address, and notice when one of these or the link changes. By UDP ports: whether
-/// packets stay on this host, and notice of routes.
-
 /// A netlink socket that becomes readable when a link of this network namespace changes, or what
 /// else it watches. One thread at a time.
 class NetlinkMonitor {
  public:
-  /// What is watched besides links.
-  enum class Watch : std::uint8_t {
-    next_hops,  ///< neighbours, IPv6 routes
-    routes,     ///< routes and addresses
-  };
+  /// What is watched besides links: neighbours and IPv6 routes, or routes and addresses.
+  enum class Watch : std::uint8_t { next_hops, routes };
   /// What has changed.
   struct News {
     bool links = false;      ///< any interface: one that was removed comes back with a new index
@@ -424,18 +405,14 @@ class NetlinkMonitor {
 [[nodiscard]] bool stays_on_loopback(const IpAddress& source,
                                      const IpAddress& destination) noexcept;
 
-/// Whether two processes share a host, that is a network namespace.
-
-/// A number that processes of one network namespace have in common, and that those of others, on
-/// this machine or elsewhere, do not: 64 bits of a hash over the namespace's number and the
-/// kernel's boot id. It is no secret. Machines that were copied while they ran may have the same
-/// number. 0: it can't be told here. Of the calling thread's namespace; any thread.
+/// A number of the calling thread's network namespace that no other has, on this machine or
+/// elsewhere: a hash over the namespace's number and the kernel's boot id. It is no secret.
+/// Machines that were copied while they ran may have the same. 0: it can't be told here. Any
+/// thread.
 [[nodiscard]] std::uint64_t network_namespace() noexcept;
 
-/// By which interfaces packets leave this host: what the kernel's routes and rules say. Asking
-/// sends nothing. All functions are thread-safe.
-
-/// By which interfaces packets from one address leave for another. A plain value.
+/// By which interfaces packets from one address leave for another, as the kernel's routes and rules
+/// say. A plain value.
 struct Way {
   /// Next hops that are looked at, most.
   static constexpr std::size_t kMost = 8;
@@ -453,16 +430,15 @@ struct Way {
 
 /// The way of packets that are to leave by `own`, the interface that has their source address: by
 /// that if it is a link and a route there leads to the destination, else as the route says. Both
-/// addresses are of one IP version.
+/// addresses are of one IP version. Sends nothing; any thread.
 [[nodiscard]] Way find_way(const Interface& own, const IpAddress& source,
                            const IpAddress& destination) noexcept;
 
 /// The MTU, in bytes, of packets from an address: that of `own`, the interface that has it, if it
-/// is a link or the address a loopback address. Else the smallest one of the links that may carry
-/// them: of those by which routers are reached, without the ones of default routes if there are
-/// others, or else of all that are up. `own`'s if there are none. Links that lead to their
-/// neighbours only may carry none of them: who has a peer there asks for the way to it. Throws
-/// Error.
+/// is a link or the address a loopback address. Else the smallest one of the links by which routers
+/// are reached, without default routes if there are others, or else of all that are up; `own`'s if
+/// there are none. Links that lead to neighbours only are left out: who has a peer there asks for
+/// the way to it. Throws Error.
 [[nodiscard]] std::uint32_t outgoing_mtu(const Socket& socket, const Interface& own,
                                          const IpAddress& source);
 

@@ -7,37 +7,23 @@
 #include <ifaddrs.h>
 #include <linux/if_addr.h>
 #include <linux/neighbour.h>
-#include <linux/netlink.h>
-#include <linux/rtnetlink.h>
 #include <linux/sock_diag.h>
 #include <net/if.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <netinet/udp.h>
 #include <poll.h>
 #include <sys/ioctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <bit>
-#include <cerrno>
-#include <cstddef>
 #include <cstdio>
-#include <cstring>
 #include <fstream>
-#include <memory>
-#include <string>
 #include <system_error>
 #include <thread>
-#include <vector>
 
-#include "mrc/core/error.hpp"
 #include "mrc/core/random.hpp"
 #include "mrc/core/system.hpp"
-#include "mrc/core/unique_fd.hpp"
 
 namespace mrc::inline v0_1::port {
 
@@ -272,7 +258,6 @@ void NetlinkMonitor::look(std::size_t size, std::uint32_t interface_index,
 }
 
 bool stays_on_loopback(const IpAddress& source, const IpAddress& destination) noexcept {
-  constexpr std::uint32_t kLoopback = 1;  // the interface's index, in every network namespace
   const std::size_t skip = is_v4(destination) ? 12 : 0, size = destination.size() - skip;
   rtmsg route{};
   route.rtm_family = is_v4(destination) ? AF_INET : AF_INET6;
@@ -282,7 +267,7 @@ bool stays_on_loopback(const IpAddress& source, const IpAddress& destination) no
   request.add(RTA_SRC, source.data() + skip, size);
   std::uint32_t out = 0;
   return request.send() == 0 && request.header<rtmsg>().rtm_type == RTN_LOCAL &&
-         request.get(sizeof route, RTA_OIF, &out, sizeof out) && out == kLoopback;
+         request.get(sizeof route, RTA_OIF, &out, sizeof out) && out == Way::kLoopback;
 }
 
 namespace detail {
@@ -379,19 +364,15 @@ void for_each_hop(Bytes route, Visit visit) {
   return way;
 }
 
-[[nodiscard]] bool leads_by(const Way& way, std::uint32_t index) noexcept {
-  return std::find(way.interfaces.begin(), way.interfaces.end(), index) != way.interfaces.end();
-}
-
 }  // namespace detail
 
 Way find_way(const Interface& own, const IpAddress& source, const IpAddress& destination) noexcept {
   Way way = detail::find_route(source, destination, 0);
-  const bool local = way.interfaces[0] == 1;
-  if (local || !own.link || own.index == 0 ||
-      (way.interfaces[0] == own.index && way.interfaces[1] == 0) ||
-      !detail::leads_by(detail::find_route(source, destination, own.index), own.index))
+  const auto& by = way.interfaces;
+  if (by[0] == Way::kLoopback || !own.link || own.index == 0 || (by[0] == own.index && by[1] == 0))
     return way;
+  const Way bound = detail::find_route(source, destination, own.index);
+  if (std::ranges::find(bound.interfaces, own.index) == bound.interfaces.end()) return way;
   way = {};
   way.interfaces = {own.index};
   way.bound = true;

@@ -39,8 +39,6 @@ struct PortPath {
   std::uint16_t port_path;  ///< TxPacket::port_path
 };
 
-/// What a port and its driver exchange beside wire::TxBurst.
-
 /// What a port can do; probed when it is opened.
 struct Capabilities {
   std::uint32_t max_packet = 0;      ///< largest transport packet, BTH .. iCRC, in bytes
@@ -70,7 +68,7 @@ class RxBurst {
     packets_.clear();
     origins_.clear();
   }
-  /// How many more packets it takes.
+  /// So many more packets it takes.
   [[nodiscard]] std::size_t room() const noexcept { return packets_.capacity() - packets_.size(); }
   /// True if there are none.
   [[nodiscard]] bool empty() const noexcept { return packets_.empty(); }
@@ -86,7 +84,7 @@ class RxBurst {
   void erase_if(F&& gone) {
     std::erase_if(packets_, gone);
   }
-  /// The packets, in order of arrival.
+  /// In order of arrival.
   [[nodiscard]] std::span<const wire::RxPacket> packets() const noexcept { return packets_; }
 
  private:
@@ -330,36 +328,22 @@ class Port {
 /// has no use for the parts of the contract that are defined here.
 class CopyingPort : public Port {
  public:
-  /// Nothing is ever held.
   std::span<const wire::CopyId> take_released() noexcept override { return {}; }
-  /// Nothing is ever placed.
   std::span<const wire::PacketName> take_settled() noexcept override { return {}; }
-  /// No registration is needed.
   void register_memory(const MemorySpan&) override {}
-  /// See register_memory().
   void deregister_memory(std::uint32_t) noexcept override {}
   /// poll_fd() is readable as long as something is there.
   bool arm() noexcept override { return true; }
-
- protected:
-  CopyingPort() = default;
-  /// See Port.
-  CopyingPort(CopyingPort&&) noexcept = default;
-  /// See Port.
-  CopyingPort& operator=(CopyingPort&&) noexcept = default;
 };
 
 /// Settings common to all ports on sockets. A plain value.
 struct PortOptions {
-  Plane plane = 0;  ///< copied into RxPacket::plane
-  /// Which of the processes that share a host this is: the top 8 bits of its QPNs.
-  std::uint8_t slot = 0;
-
+  Plane plane = 0;        ///< copied into RxPacket::plane
+  std::uint8_t slot = 0;  ///< top 8 bits of this process's QPNs
   /// SO_RCVBUF wanted, bytes; the kernel may cap it. Packet ports have a ring of twice the size.
   std::uint32_t receive_buffer = 8u << 20;
   std::uint32_t send_buffer = 1u << 20;  ///< SO_SNDBUF of each sending socket, bytes
   std::uint16_t receive_slots = 16;      ///< messages per receive call, 64 KiB each; 1 .. 256
-
   /// False: the iCRC is sent as 0 and not checked (both ends must agree).
   bool icrc = true;
   wire::DscpMap dscp;  ///< to recognise trimmed packets
@@ -384,10 +368,9 @@ inline constexpr std::size_t kMaxSges = 1024 - 2;
 }
 
 /// Checks the length of received packets, computes their iCRC for the engine to judge (mrc-1.0
-/// §2.13 steps 2 to 4), and appends them to a burst. Runs behind the port's impairment. A packet
-/// that says that its iCRC covers its head alone (wire::Bth::head_check()) is taken at its word if
-/// it comes from an address of take_heads(); the bit of others may have changed on the way and
-/// means nothing. One thread at a time.
+/// §2.13 steps 2 to 4), and appends them to a burst. Runs behind the port's impairment. That an
+/// iCRC covers the head alone (wire::Bth::head_check()) is believed of the addresses of
+/// take_heads() only. One thread at a time.
 class ReceiveCheck {
  public:
   /// `local`: the destination address of the packets. If `icrc` is false, the iCRC is removed
@@ -404,7 +387,7 @@ class ReceiveCheck {
   void pass(const RawPacket& raw, RxBurst& rx, PortStats& stats) noexcept;
 
  private:
-  /// The part of the iCRC that all packets of one sender share: a cache entry.
+  /// A cache entry: the part of the iCRC that all packets of one sender share.
   struct Source {
     IpAddress ip{};
     std::uint64_t tag = 0;  ///< 0: empty
@@ -420,7 +403,6 @@ class ReceiveCheck {
   };
 
   [[nodiscard]] Heads* find_heads(const IpAddress& from) noexcept;
-  void forget_sources() noexcept;
   [[nodiscard]] std::uint32_t check_of(const RawPacket& raw, const wire::RxPacket& packet) noexcept;
 
   IpAddress local_;
@@ -464,7 +446,7 @@ struct EvTable {
   static constexpr std::uint32_t kActive = 128;
 };
 
-/// A table, shared by the profile and the peers that use it.
+/// Shared by the profile and the peers that use it.
 using EvTablePtr = std::shared_ptr<const EvTable>;
 
 /// What a change of an EV profile means for the peers that use it.
@@ -479,8 +461,7 @@ struct EvUpdate {
   std::vector<Written> written;           ///< what they are after all operations
 };
 
-/// What a profile that has become another means for the peers that use it. Its array keeps its
-/// size.
+/// What has changed in a profile, whose array keeps its size.
 [[nodiscard]] inline EvUpdate changes(const EvTable& before, EvTablePtr is) {
   EvUpdate update;
   for (std::size_t i = 0; i < std::min(before.entries.size(), is->entries.size()); ++i) {
@@ -494,10 +475,6 @@ struct EvUpdate {
   update.table = std::move(is);
   return update;
 }
-
-/// What a device knows of its planes. A kind of plane (UDP sockets, packet ports of a fabric, RDMA
-/// devices) is a Port and a PlaneKind: the port sends and receives, the kind opens ports and knows
-/// how a peer is reached through them. Nothing else depends on the kind.
 
 using port::PeerRoute;
 using port::Port;
@@ -565,8 +542,9 @@ struct OpenedPlanes {
   void adopt(std::unique_ptr<Port> port, const Config& config, const Log& log);
 };
 
-/// A kind of plane. One object serves a device for its life: it opens the ports of each lane, and
-/// knows how peers are reached through them.
+/// A kind of plane (UDP sockets, packet ports of a fabric, RDMA devices): opens the ports of each
+/// lane, and knows how peers are reached through them. Nothing else depends on the kind. One object
+/// serves a device for its life.
 ///
 /// Thread contract: in_force(), first_address() and open() are called by one thread, before the
 /// device is open. The rest, but for answer_stranger() and flush_answers(), is const and set-up,
@@ -575,10 +553,10 @@ struct OpenedPlanes {
 class PlaneKind {
  public:
   virtual ~PlaneKind() = default;
-  /// The configuration in force: the user's, except that options left at their default get this
-  /// kind's default. Throws mrc::Error if the result is not valid.
+  /// The user's configuration, except that options left at their default get this kind's default.
+  /// Throws mrc::Error if the result is not valid.
   [[nodiscard]] virtual Config in_force(const Config& config) const { return config; }
-  /// The address of plane 0 of the ports that open() would open: it opens none. Throws mrc::Error.
+  /// The address that plane 0 would have; opens nothing. Throws mrc::Error.
   [[nodiscard]] virtual port::IpAddress first_address(const Config& config) const {
     (void)config;
     throw Error(Errc::unsupported, "planes of this kind have no address before they are open");
@@ -603,8 +581,7 @@ class PlaneKind {
     (void)first, (void)told;
     return contacts(own, gid, qpn);
   }
-  /// In which of these planes single packets to that GID leave: for the address of a peer's plane,
-  /// the own plane from which there is a route to it.
+  /// In which of these planes single packets to that GID leave.
   [[nodiscard]] virtual Plane nearest(const OpenedPlanes& own, const port::IpAddress& gid,
                                       std::span<const Contact> contacts) const {
     (void)own;
@@ -661,16 +638,15 @@ class PlaneKind {
                   "planes of this kind don't know the switches that paths lead over: deny EVs, or "
                   "use a fabric description (option fabric)");
   }
-  /// Whether a path of the denied plane, on that route to a peer, is among the denied ones.
+  /// Whether a path of the denied plane, on that route to a peer, is denied.
   [[nodiscard]] virtual bool is_among(const DeniedPaths& denied, const PeerRoute& route,
                                       const path::PathSpec& path) const {
     (void)route;
     if (denied.t0 || denied.t1 || !denied.host.empty()) return false;
     return !denied.ev || *denied.ev == path.ev;
   }
-  /// If packets to and from that address stay on the loopback interface in that plane: makes
-  /// `route` one to a process of this host with which it is agreed that packets may leave the
-  /// payload out of the iCRC, so that such packets are taken from it, and returns true.
+  /// If packets to and from that address stay on the loopback interface: makes `route` one on which
+  /// packets may leave the payload out of the iCRC, as is agreed with the peer, and returns true.
   [[nodiscard]] virtual bool take_heads(const OpenedPlanes& own, Plane plane,
                                         const port::PeerAddress& peer, PeerRoute& route) const {
     (void)own, (void)plane, (void)peer, (void)route;
@@ -690,15 +666,14 @@ class PlaneKind {
   /// Why paths_to() may return no specs, for an error message.
   [[nodiscard]] virtual std::string why_none() const = 0;
 
-  /// Endpoint requests of unconnected hosts that wait to be answered, most: as many as a port
-  /// receives at once.
+  /// Endpoint requests of unconnected hosts that wait for answers, most: what a port receives at
+  /// once.
   static constexpr std::uint32_t kStrangers = 256;
   /// Endpoint requests (mrc-1.0 §5) of hosts to which no queue pair is connected get answers; else
   /// they are dropped.
   [[nodiscard]] virtual bool knows_strangers() const noexcept { return false; }
   /// Sends or prepares an answer to one, which came to the device's first lane. False: it gets
-  /// none, or another process answers. This and flush_answers() are data path, under that lane's
-  /// lock.
+  /// none here. This and flush_answers() are data path, under that lane's lock.
   virtual bool answer_stranger(Time now, OpenedPlanes& own,
                                const wire::UnconnectedRequest& request) noexcept {
     (void)now, (void)own, (void)request;
@@ -756,7 +731,6 @@ class PeerTable {
   [[nodiscard]] const Entry* find(PeerId id) const noexcept {
     return value(id) < entries_.size() ? &entries_[value(id)] : nullptr;
   }
-
   /// All entries, also empty ones, in the order of the peers' numbers.
   [[nodiscard]] auto begin() noexcept { return entries_.begin(); }
   /// End of the entries.
@@ -774,8 +748,8 @@ namespace mrc::inline v0_1::detail {
 /// How many requests of strangers a device answers. Anybody can send them in the name of a host,
 /// and an answer is 20 bytes longer than its request, by their formats (mrc-1.0 §1.10).
 struct StrangerLimits {
-  /// Answers per second to one host, as fast as mrc_probe and Device::request_endpoints() ask
-  /// unless they are told otherwise; and how many at once.
+  /// Answers per second to one host, as fast as mrc_probe and Device::request_endpoints() ask by
+  /// themselves; and how many at once.
   static constexpr std::uint32_t kAnswersPerHost = 10'000, kBurstPerHost = 512;
   /// The same to all hosts together.
   static constexpr std::uint32_t kAnswers = 12'000, kBurst = 1024;

@@ -3,16 +3,6 @@
 
 #include "mrc/plane/plane.hpp"
 
-#include <algorithm>
-#include <string>
-#include <utility>
-
-#include "mrc/config.hpp"
-#include "mrc/core/error.hpp"
-#include "mrc/core/types.hpp"
-#include "mrc/wire/headers.hpp"
-#include "mrc/wire/transport.hpp"
-
 namespace mrc::inline v0_1::port {
 
 void ReceiveCheck::pass(const RawPacket& raw, RxBurst& rx, PortStats& stats) noexcept {
@@ -38,17 +28,13 @@ ReceiveCheck::Heads* ReceiveCheck::find_heads(const IpAddress& from) noexcept {
   return at == heads_.end() ? nullptr : &*at;
 }
 
-void ReceiveCheck::forget_sources() noexcept {
-  for (Source& source : sources_) source.tag = 0;
-}
-
 void ReceiveCheck::take_heads(const IpAddress& from) {
   if (Heads* known = find_heads(from)) {
     ++known->times;
     return;
   }
   heads_.push_back({from, 1});
-  forget_sources();
+  sources_ = {};
 }
 
 void ReceiveCheck::forget_heads(const IpAddress& from) noexcept {
@@ -56,7 +42,7 @@ void ReceiveCheck::forget_heads(const IpAddress& from) noexcept {
   if (known == nullptr || --known->times > 0) return;
   *known = heads_.back();
   heads_.pop_back();
-  forget_sources();
+  sources_ = {};
 }
 
 std::uint32_t ReceiveCheck::check_of(const RawPacket& raw, const wire::RxPacket& packet) noexcept {

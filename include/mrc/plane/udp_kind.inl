@@ -10,27 +10,18 @@
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <exception>
-#include <optional>
-#include <span>
-#include <string>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "mrc/config.hpp"
 #include "mrc/core/containers.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/core/random.hpp"
 #include "mrc/core/types.hpp"
-#include "mrc/net/address.hpp"
-#include "mrc/net/interface.hpp"
-#include "mrc/plane/plane.hpp"
 #include "mrc/plane/udp_port.hpp"
 #include "mrc/wire/burst.hpp"
-#include "mrc/wire/ip.hpp"
 
 namespace mrc::inline v0_1::port {
 

@@ -9,28 +9,18 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
-#include <cstdint>
 #include <cstring>
-#include <exception>
 #include <system_error>
-#include <utility>
 
 #include "mrc/core/error.hpp"
 #include "mrc/core/system.hpp"
 #include "mrc/core/unique_fd.hpp"
-#include "mrc/net/interface.hpp"
-#include "mrc/plane/plane.hpp"
 #include "mrc/wire/headers.hpp"
-#include "mrc/wire/icrc.hpp"
-#include "mrc/wire/ip.hpp"
 #include "mrc/wire/opcode.hpp"
 #include "mrc/wire/transport.hpp"
 
