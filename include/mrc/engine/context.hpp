@@ -302,7 +302,7 @@ struct Stall {
 /// deadlines:
 ///
 /// * a queue pair: retransmission timeout (mrc-1.0 §2.10), loss review, reliability probe (§5), end
-///   of a pause (§2.9). LossRecovery::on_timer() acts on them; and a Transport ACK that has waited
+///   of a pause (§2.9). Requester::on_timer() acts on them; and a Transport ACK that has waited
 ///   long enough: Responder::on_timer();
 /// * a peer: EV probes, reverse path probes, port status (§5). EndpointService::on_timer().
 class Timers {
@@ -357,7 +357,7 @@ class Timers {
   [[nodiscard]] static Duration timeout_floor(const QueuePairState& qp) noexcept;
   /// When the retransmission timer expires, if it runs (mrc-1.0 §2.10).
   [[nodiscard]] Time retransmission_deadline(const QueuePairState& qp) const noexcept;
-  /// When to send a reliability probe, or to repeat a packet in its place (LossRecovery::ask()): a
+  /// When to send a reliability probe, or to repeat a packet in its place (Requester::ask()): a
   /// usual round trip after the last packet, and another one after the first probe; then the time
   /// doubles. kNever if nothing is outstanding or the number of probes is used up ([O-6]).
   [[nodiscard]] static Time probe_deadline(const QueuePairState& qp) noexcept;
@@ -371,14 +371,13 @@ class Timers {
 /// parts, so a part depends on the context and on the few other parts that its constructor names:
 ///
 ///     Teardown          Context
-///     LossRecovery      Context, Teardown
-///     Requester         Context, LossRecovery, Teardown
+///     Requester         Context, Teardown
 ///     Responder         Context, Requester, Teardown
-///     EndpointService   Context, LossRecovery
+///     EndpointService   Context
 ///     DataSender        Context
-///     ControlSender     Context, LossRecovery, Responder, EndpointService
+///     ControlSender     Context, Requester, Responder, EndpointService
 ///     EngineService     Context, Teardown
-///     Scheduler         Context, LossRecovery, DataSender, ControlSender
+///     Scheduler         Context, Requester, DataSender, ControlSender
 ///
 /// Engine owns the context and all parts. One thread.
 struct Context {

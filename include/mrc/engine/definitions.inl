@@ -6,7 +6,6 @@
 #include "mrc/engine/context.inl"
 #include "mrc/engine/endpoint_service.inl"
 #include "mrc/engine/engine.inl"
-#include "mrc/engine/loss_recovery.inl"
 #include "mrc/engine/memory.inl"
 #include "mrc/engine/queues.inl"
 #include "mrc/engine/requester.inl"

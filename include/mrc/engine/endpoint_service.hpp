@@ -10,7 +10,6 @@
 #include "mrc/core/containers.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/context.hpp"
-#include "mrc/engine/loss_recovery.hpp"
 #include "mrc/engine/queue_pair.hpp"
 #include "mrc/wire/burst.hpp"
 #include "mrc/wire/transport.hpp"
@@ -53,7 +52,7 @@ struct ResponseInput {
 /// thousands of them, bad paths would otherwise cost more than data.
 class EndpointService {
  public:
-  EndpointService(Context& context, LossRecovery& loss);
+  explicit EndpointService(Context& context);
 
   // --- Of the driver, by Engine::endpoint()
 
@@ -164,7 +163,6 @@ class EndpointService {
                      wire::TxPacket& packet) noexcept;
 
   Context& ctx_;
-  LossRecovery& loss_;
   std::vector<Request> requests_;  // by request number modulo its size
   std::uint16_t next_request_;
   ProbePacer pacer_;

@@ -25,9 +25,8 @@ inline constexpr unsigned kMoreRttProbes = 11;
 
 /// The first request number is not to be guessed. It also differs between the processes of a host:
 /// responses to one of them can reach all of them.
-EndpointService::EndpointService(Context& context, LossRecovery& loss)
+EndpointService::EndpointService(Context& context)
     : ctx_(context),
-      loss_(loss),
       requests_(kOpenRequests),
       next_request_(static_cast<std::uint16_t>(context.secrets.bits(16))),
       pacer_(context.options.idle_probes),
@@ -294,7 +293,12 @@ void EndpointService::update_planes(Peer& peer) noexcept {
 
 void EndpointService::on_planes_changed(Time now, Peer& peer) noexcept {
   update_planes(peer);
-  if (peer.paths.usable_planes() == 0) loss_.on_unreachable(now, peer);
+  if (peer.paths.usable_planes() == 0)  // the retransmission timers of those that wait start
+    for (QueuePairState& qp : peer.ready)
+      if (!qp.scheduled()) {
+        qp.tx.timer_start = now;
+        ctx_.rearm(qp, now);
+      }
   ctx_.ready.wake(peer);
   ctx_.timers.arm(peer);
 }

@@ -13,7 +13,6 @@
 #include "mrc/engine/context.hpp"
 #include "mrc/engine/endpoint_service.hpp"
 #include "mrc/engine/engine_stats.hpp"
-#include "mrc/engine/loss_recovery.hpp"
 #include "mrc/engine/options.hpp"
 #include "mrc/engine/queue_pair.hpp"
 #include "mrc/engine/queues.hpp"
@@ -211,7 +210,7 @@ class Engine {
   /// Infers losses from the SACKs received; poll_transmit() does so too. For drivers that may
   /// receive more before they send: to be called when all packets that had arrived by `now` were
   /// passed to receive().
-  void review_losses(Time now) noexcept { loss_.review(now); }
+  void review_losses(Time now) noexcept { requester_.review(now); }
   /// Ports no longer read the payload of these packets (TxPacket::copy).
   void on_released(std::span<const wire::CopyId> copies) noexcept;
   /// Ports no longer write payload of these data packets, which were reported RxPacket::unsettled.
@@ -228,7 +227,7 @@ class Engine {
   /// Is there something for poll_transmit(): control packets, losses to infer, a queue pair ready,
   /// datagrams to send or to complete?
   [[nodiscard]] bool has_output() const noexcept {
-    return !ctx_.control.empty() || !ctx_.ready.empty() || loss_.review_requested() ||
+    return !ctx_.control.empty() || !ctx_.ready.empty() || requester_.review_requested() ||
            (ctx_.service != nullptr && ctx_.service->has_output());
   }
 
@@ -376,13 +375,12 @@ class Engine {
   // In the order in which they depend on each other (context.hpp).
   Context ctx_;
   Teardown teardown_{ctx_};
-  LossRecovery loss_{ctx_, teardown_};
-  Requester requester_{ctx_, loss_, teardown_};
+  Requester requester_{ctx_, teardown_};
   Responder responder_{ctx_, teardown_, requester_};
-  EndpointService endpoint_{ctx_, loss_};
+  EndpointService endpoint_{ctx_};
   DataSender data_{ctx_};
-  ControlSender control_{ctx_, responder_, loss_, endpoint_};
-  Scheduler scheduler_{ctx_, loss_, control_, data_};
+  ControlSender control_{ctx_, responder_, requester_, endpoint_};
+  Scheduler scheduler_{ctx_, requester_, control_, data_};
   std::array<std::uint64_t, kMaxPlanes> bad_icrc_{};
   std::vector<wire::RxPacket> early_;
 };

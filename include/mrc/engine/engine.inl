@@ -205,7 +205,7 @@ void Engine::on_time(Time now) noexcept {
       return endpoint_.on_timer(now, static_cast<Peer&>(timer));
     auto& qp = static_cast<QueuePairState&>(timer);
     responder_.on_timer(now, qp);
-    loss_.on_timer(now, qp);
+    requester_.on_timer(now, qp);
   });
   teardown_.fail_overrun_queues();
 }
@@ -242,7 +242,7 @@ void Engine::on_settled(Time now, Plane plane, std::span<const wire::PacketName>
 }
 
 void Engine::on_untransmitted(Time now, std::span<const wire::TxPacket> packets) noexcept {
-  loss_.on_untransmitted(ctx_.forward(now), packets);
+  requester_.on_untransmitted(ctx_.forward(now), packets);
   if (ctx_.service) ctx_.service->on_untransmitted(packets);
   if (ctx_.options.holding_planes == 0) return;
   for (const wire::TxPacket& packet : packets) on_released({&packet.copy, 1});

@@ -222,8 +222,7 @@ struct SackOrder {
   }
 };
 
-/// Requester state of a queue pair (mrc-1.0 §2.5, Table 7-4). Written by Requester, LossRecovery
-/// and DataSender.
+/// Requester state of a queue pair (mrc-1.0 §2.5, Table 7-4). Written by Requester and DataSender.
 struct RequesterState {
   /// Reserves room for the send queue in `writes`. Packet records are taken from `packets` only
   /// while packets are in flight. Both must outlive it.
@@ -437,7 +436,7 @@ struct QueuePairState : EngineTimer {
   using Hook = intrusive::list_member_hook<intrusive::link_mode<intrusive::auto_unlink>>;
   Hook ready_hook;                    ///< in Peer::ready or Peer::starved
   Hook tagged_hook;                   ///< in Peer::tagged
-  Hook review_hook;                   ///< in LossRecovery's list of queue pairs to review
+  Hook review_hook;                   ///< in Requester's list of queue pairs to review
   RequesterState tx;                  ///< requester half
   ResponderState rx;                  ///< responder half
   std::unique_ptr<RcState> rc_state;  ///< of both, from RTR on; null if RC is not offered

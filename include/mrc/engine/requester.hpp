@@ -1,35 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <boost/intrusive/list.hpp>
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "mrc/core/error.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/context.hpp"
-#include "mrc/engine/loss_recovery.hpp"
+#include "mrc/engine/send_window.hpp"
 #include "mrc/engine/verbs_types.hpp"
 #include "mrc/wire/burst.hpp"
 #include "mrc/wire/transport.hpp"
 
 namespace mrc::inline v0_1::engine {
 
-/// The requester half of queue pairs, without sending itself: takes posted requests, and processes
-/// what the responder answers (mrc-1.0 §2.7 to §2.9).
+/// The requester half of queue pairs, without sending itself: takes posted requests, processes what
+/// the responder answers (mrc-1.0 §2.7 to §2.9), and decides which packets are lost.
 ///
 ///     SACK            packets have arrived: records are freed, the round-trip time is sampled,
 ///                     path marks and congestion control are updated. Completes nothing.
 ///     NACK            a packet was trimmed or refused: it is given up, or the queue pair fails.
 ///     Transport ACK   messages are finished: completions, in posting order; or, as NAK, ERR.
 ///
-/// State: RequesterState of each queue pair. Inputs: post(), on_sack(), on_nack(), on_ack().
-/// Outputs: completions; queue pairs in the ready queue. Calls LossRecovery (packets given up,
-/// loss review after SACKs) and Teardown (fatal answers).
+/// Lost is what later SACKs (§2.9, [O-3]), a NACK or the retransmission timer (§2.10) say.
+/// Reliability probes (§5) ask what has arrived. DataSender sends again what is marked lost in
+/// RequesterState::window.
 class Requester {
  public:
   /// The arguments must outlive this object.
-  Requester(Context& context, LossRecovery& loss, Teardown& teardown)
-      : ctx_(context), loss_(loss), teardown_(teardown) {}
+  Requester(Context& context, Teardown& teardown) : ctx_(context), teardown_(teardown) {}
 
   /// A queue pair moves to RTS: requests are numbered anew.
   static void start(QueuePairState& qp) noexcept;
@@ -58,12 +59,34 @@ class Requester {
   /// The response to the oldest READ or atomic, ReadTable::oldest(), is whole.
   void on_answered(Time now, QueuePairState& qp) noexcept;
 
+  /// Do queue pairs wait for review()?
+  [[nodiscard]] bool review_requested() const noexcept { return !to_review_.empty(); }
+  /// Infers losses for all queue pairs with new SACKs. Call it when everything that has arrived by
+  /// `now` was received: after a scheduling delay, SACKs of several planes are queued, and judging
+  /// after the first would declare packets lost that the next one reports.
+  void review(Time now) noexcept;
+  /// Packets that a port did not send. They go back to "not sent" without a trace in congestion
+  /// control. Control packets among them are simply lost.
+  void on_untransmitted(Time now, std::span<const wire::TxPacket> packets) noexcept;
+  /// The queue pair's timer has expired.
+  void on_timer(Time now, QueuePairState& qp) noexcept;
+  /// Writes the reliability probe of a control item.
+  void write_probe(Time now, const ControlItem& item, QueuePairState& qp,
+                   wire::TxPacket& packet) noexcept;
+
  private:
   /// A round-trip time, and the path that it was measured on if that is known.
   struct RttSample {
     Duration rtt{};
     bool valid = false;
     path::PathIndex path = path::kNoPath;
+  };
+
+  /// The transmission of a packet that was given up.
+  struct LostPacket {
+    path::PathIndex path = path::kNoPath;  ///< on which it was sent
+    std::uint32_t size = 0;                ///< nominal size, bytes
+    Time sent{};                           ///< when it was sent
   };
 
   /// Messages at the heads of both queues.
@@ -111,9 +134,23 @@ class Requester {
   [[nodiscard]] static std::optional<std::uint32_t> position_of(QueuePairState& qp,
                                                                 Psn psn) noexcept;
 
+  // Losses
+  std::optional<LostPacket> give_up(QueuePairState& qp, Psn psn) noexcept;
+  void infer_losses(Time now, QueuePairState& qp) noexcept;
+  void on_retransmission_timeout(Time now, QueuePairState& qp) noexcept;
+  [[nodiscard]] bool may_wait_to_run(Time now, QueuePairState& qp, Psn psn) const noexcept;
+  bool take_retry(Time now, QueuePairState& qp, bool all_arrived) noexcept;
+  void ask(Time now, QueuePairState& qp) noexcept;
+  void send_probe(Time now, QueuePairState& qp) noexcept;
+
   Context& ctx_;
-  LossRecovery& loss_;
   Teardown& teardown_;
+  /// Queue pairs with new SACKs.
+  intrusive::list<
+      QueuePairState,
+      intrusive::member_hook<QueuePairState, QueuePairState::Hook, &QueuePairState::review_hook>,
+      intrusive::constant_time_size<false>>
+      to_review_;
 };
 
 }  // namespace mrc::inline v0_1::engine

@@ -8,7 +8,6 @@
 #include "mrc/core/types.hpp"
 #include "mrc/engine/context.hpp"
 #include "mrc/engine/endpoint_service.hpp"
-#include "mrc/engine/loss_recovery.hpp"
 #include "mrc/engine/queue_pair.hpp"
 #include "mrc/engine/queues.hpp"
 #include "mrc/engine/responder.hpp"
@@ -28,9 +27,9 @@ namespace mrc::inline v0_1::engine {
 ///     EV probe                         the path to be probed, alone or several in one piece
 class ControlSender {
  public:
-  ControlSender(Context& context, Responder& responder, LossRecovery& loss,
+  ControlSender(Context& context, Responder& responder, Requester& requester,
                 EndpointService& endpoint)
-      : ctx_(context), responder_(responder), loss_(loss), endpoint_(endpoint) {}
+      : ctx_(context), responder_(responder), requester_(requester), endpoint_(endpoint) {}
 
   /// Sends what is queued until the burst is full or an item has to wait for a port. An item
   /// without a path or whose target is gone is dropped: control packets may be lost.
@@ -57,7 +56,7 @@ class ControlSender {
 
   Context& ctx_;
   Responder& responder_;
-  LossRecovery& loss_;
+  Requester& requester_;
   EndpointService& endpoint_;
 };
 
@@ -190,8 +189,8 @@ class DataSender {
 /// so that retransmissions go out at once.
 class Scheduler {
  public:
-  Scheduler(Context& context, LossRecovery& loss, ControlSender& control, DataSender& data)
-      : ctx_(context), loss_(loss), control_(control), data_(data) {}
+  Scheduler(Context& context, Requester& requester, ControlSender& control, DataSender& data)
+      : ctx_(context), requester_(requester), control_(control), data_(data) {}
 
   /// Appends packets until the burst is full or nothing may be sent. `free_planes`: ports with
   /// room.
@@ -204,7 +203,7 @@ class Scheduler {
                          wire::TxBurst& burst) noexcept;
 
   Context& ctx_;
-  LossRecovery& loss_;
+  Requester& requester_;
   ControlSender& control_;
   DataSender& data_;
   std::size_t turns_of_peers_ = 0;       // until datagrams have theirs

@@ -102,7 +102,7 @@ path::PathIndex DataSender::path_for_repeat(Peer& peer, QueuePairState& qp, Plan
 }
 
 /// Repeats the last packet of the oldest message without Transport ACK, which the peer is known to
-/// have (LossRecovery::ask()). Like a probe it is in no window and in no account.
+/// have (Requester::ask()). Like a probe it is in no window and in no account.
 [[gnu::noinline]] SendStatus DataSender::repeat_last(Time now, Peer& peer, QueuePairState& qp,
                                                      PlaneMask planes,
                                                      wire::TxBurst& burst) noexcept {
@@ -353,7 +353,7 @@ void Scheduler::poll_transmit(Time now, PlaneMask free_planes, wire::TxBurst& bu
     if (service != nullptr) service->wake();
   }
   last_free_ = free_planes;
-  loss_.review(now);
+  requester_.review(now);
   control_.send(now, free_planes, burst);
   burst.end_control();
   while (burst.room() > 0) {
@@ -616,7 +616,7 @@ Peer* ControlSender::write(Time now, const ControlItem& item, wire::TxPacket& pa
   QueuePairState* qp = ctx_.objects.qp(item.qpn);
   if (qp == nullptr || qp->peer == nullptr) return nullptr;
   if (item.kind == Kind::probe) {
-    loss_.write_probe(now, item, *qp, packet);
+    requester_.write_probe(now, item, *qp, packet);
     const bool trimmable = ctx_.options.trimming && qp->remote.trim_nack;
     packet.dscp = trimmable ? ctx_.options.dscp.trimmable : ctx_.options.dscp.no_trim;
     // Like the data it travels with: a queue that marks data would drop what it can't mark.
