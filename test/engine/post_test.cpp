@@ -167,7 +167,7 @@ TEST_CASE("completion queue: overrun is noticed, is told once, and fails everyon
   CHECK(s.engine.find_qp(a)->cause == QpErrorCause::cq_overrun);
   CHECK(s.engine.find_qp(b)->cause == QpErrorCause::cq_overrun);
   CHECK(s.engine.find_qp(bystander)->state == QpState::rts);
-  CHECK(s.engine.find_cq(s.send_cq)->overrun());
+  CHECK(s.engine.find_cq(s.send_cq)->overrun);
   CHECK(s.sends().size() == 2);  // what fitted is still there
   unsigned overruns = 0, errors = 0;
   engine::Engine::Event e;
@@ -181,7 +181,7 @@ TEST_CASE("completion queue: overrun is noticed, is told once, and fails everyon
   REQUIRE(s.engine.destroy_qp(b) == Errc::ok);
   CHECK(s.engine.destroy_cq(s.send_cq) == Errc::ok);
   CHECK(*s.engine.create_cq(2) == s.send_cq);
-  CHECK_FALSE(s.engine.find_cq(s.send_cq)->overrun());
+  CHECK_FALSE(s.engine.find_cq(s.send_cq)->overrun);
 }
 
 TEST_CASE("completion queue: depth limits, and polling what is not there") {

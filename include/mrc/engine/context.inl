@@ -366,7 +366,7 @@ void Teardown::flush(QueuePairState& qp, WcStatus status,
 }
 
 void Teardown::fail_overrun_queues() noexcept {
-  const auto overrun = [this](CqId cq) { return ctx_.completions.find(cq)->overrun(); };
+  const auto overrun = [this](CqId cq) { return ctx_.completions.find(cq)->overrun; };
   while (ctx_.completions.take_overrun()) {
     ctx_.objects.for_each_qp([&](QueuePairState& qp) {
       if (qp.state == QpState::err || qp.state == QpState::reset) return;

@@ -15,6 +15,7 @@
 #include "mrc/core/containers.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/core/types.hpp"
+#include "mrc/engine/options.hpp"
 #include "mrc/engine/verbs_types.hpp"
 #include "mrc/path/path_set.hpp"
 #include "mrc/path/trials.hpp"
@@ -23,15 +24,12 @@
 
 namespace mrc::inline v0_1::engine {
 
-/// Which slots of a send queue are taken. By default those of requests that are not complete; if
-/// they are kept, as in verbs, those of all requests behind the newest whose completion was polled.
-/// Positions are those of the queue. One thread.
+/// Which slots of a send queue are taken: those of requests that are not complete; if they are
+/// `kept`, as in verbs, those of all requests behind the newest whose completion was polled.
 class PolledSlots {
  public:
-  /// `kept`: until they are polled.
   explicit PolledSlots(bool kept) noexcept : kept_(kept) {}
 
-  /// Slots that are taken.
   [[nodiscard]] std::uint32_t taken(std::uint32_t posted, std::uint32_t retired) const noexcept {
     return posted - (kept_ ? freed_ : retired) + made_;
   }
@@ -59,10 +57,8 @@ class PolledSlots {
 };
 
 /// Memory for the posted writes of an engine, given to send queues in chunks, so that an idle queue
-/// pair holds none. Each queue reserves its worst case with book() when it is created, and only
-/// that allocates: acquire() neither fails nor allocates. Free chunks are reused last in, first
-/// out, so chunks beyond the highest simultaneous use are never touched and cost address space
-/// only. One thread.
+/// pair holds none. Only book() allocates, by which each queue reserves its worst case. Chunks are
+/// reused last in, first out: those beyond the highest simultaneous use cost address space only.
 class SendPool {
  public:
   /// Fits the largest entry (kMaxSendSges, kMaxInlineBytes), or 16 of default size. One cache line
@@ -100,11 +96,8 @@ class SendPool {
     free_ = std::construct_at(reinterpret_cast<Free*>(chunk), free_);
   }
 
-  /// Chunks reserved by all queues.
   [[nodiscard]] std::size_t booked() const noexcept { return booked_; }
-  /// Chunks in use at present.
   [[nodiscard]] std::size_t used() const noexcept { return used_; }
-  /// Most chunks ever in use at a time: the part of the pool that takes memory.
   [[nodiscard]] std::size_t touched() const noexcept { return touched_; }
 
  private:
@@ -119,9 +112,9 @@ class SendPool {
 
   std::vector<std::unique_ptr<Chunk[]>> blocks_;
   Free* free_ = nullptr;
-  std::size_t booked_ = 0;
-  std::size_t used_ = 0;
-  std::size_t touched_ = 0;
+  std::size_t booked_ = 0;   ///< chunks reserved by all queues
+  std::size_t used_ = 0;     ///< chunks in use
+  std::size_t touched_ = 0;  ///< most chunks ever in use: the part of the pool that takes memory
 };
 
 /// What a message of a send queue is: the values of SendOpcode, and responses.
@@ -155,7 +148,6 @@ struct SendWqe {
   std::uint16_t copies = 0;     ///< copies of its payload that ports still read
   SendFlags flags{};            ///< as posted; `signaled` also for queue pairs that signal all
 
-  /// Its last packet has an immediate value.
   [[nodiscard]] bool with_immediate() const noexcept {
     return kind == MessageKind::write_imm || kind == MessageKind::send_imm;
   }
@@ -163,7 +155,6 @@ struct SendWqe {
   [[nodiscard]] bool numbered() const noexcept {
     return kind >= MessageKind::write_imm && kind <= MessageKind::send_imm;
   }
-  /// READ or atomic.
   [[nodiscard]] bool is_request() const noexcept {
     return kind >= MessageKind::read && kind <= MessageKind::fetch_add;
   }
@@ -186,17 +177,13 @@ struct LocalSge {
 };
 static_assert(sizeof(LocalSge) == 16);
 
-/// The send queue of a queue pair: requests that are posted, being sent, sent and waiting for their
-/// Transport ACK, acknowledged but waiting for the response to a READ or an atomic, or done but not
-/// retired, since a port still reads their payload. Positions are counters that only grow, modulo
-/// 2^32: retired <= done <= acknowledged <= sending <= posted. Entries are in
-/// chunks of the engine's pool, each followed by fixed room for its SGEs or inline data. Nothing
-/// allocates after the constructor. One thread.
+/// The send queue of a queue pair. Positions are counters that only grow, modulo 2^32:
+/// retired <= done <= acknowledged <= sending <= posted. Entries are in chunks of the engine's
+/// pool, each followed by fixed room for its SGEs or inline data. Only the constructor allocates.
 class SendQueue {
  public:
-  /// Room for `capacity` entries with up to `sges` SGEs or `inline_bytes` bytes each. Reserves
-  /// their chunks in `pool`, which must outlive the queue. `keep_slots`: see PolledSlots. Throws
-  /// std::bad_alloc.
+  /// Room for `capacity` entries with up to `sges` SGEs or `inline_bytes` bytes each, in `pool`,
+  /// which must outlive the queue. `keep_slots`: see PolledSlots. Throws std::bad_alloc.
   SendQueue(SendPool& pool, std::uint32_t capacity, std::uint32_t sges, std::uint32_t inline_bytes,
             bool keep_slots = false)
       : pool_(&pool),
@@ -224,15 +211,14 @@ class SendQueue {
   [[nodiscard]] std::uint32_t acknowledged() const noexcept { return acknowledged_; }
   /// Entries that were sent whole and have no Transport ACK.
   [[nodiscard]] std::uint32_t waiting() const noexcept { return sending_ - acknowledged_; }
-  /// Position of the oldest entry that is not done; posted() if there is none.
+  /// Position of the oldest entry that is not done: a READ or an atomic also waits for its
+  /// response.
   [[nodiscard]] std::uint32_t done() const noexcept { return done_; }
-  /// Position of the oldest entry; done() if all that are done are retired.
+  /// Position of the oldest entry: ports may still read the payload of one that is done.
   [[nodiscard]] std::uint32_t retired() const noexcept { return retired_; }
   /// Slots that are not free: of requests, and of completions that were made without one.
   [[nodiscard]] std::uint32_t taken() const noexcept { return slots_.taken(posted_, retired_); }
-  /// True if post() has no room.
   [[nodiscard]] bool full() const noexcept { return taken() >= capacity_; }
-  /// True if more than half of the room is taken.
   [[nodiscard]] bool half_full() const noexcept { return posted_ - retired_ > capacity_ / 2; }
   /// True if every entry is done.
   [[nodiscard]] bool empty() const noexcept { return posted_ == done_; }
@@ -243,7 +229,6 @@ class SendQueue {
   [[nodiscard]] SendWqe& at(std::uint32_t position) noexcept {
     return *std::launder(reinterpret_cast<SendWqe*>(address(slot(position))));
   }
-  /// The same, read-only.
   [[nodiscard]] const SendWqe& at(std::uint32_t position) const noexcept {
     return *std::launder(reinterpret_cast<const SendWqe*>(address(slot(position))));
   }
@@ -271,7 +256,7 @@ class SendQueue {
     return reinterpret_cast<std::uint8_t*>(&w + 1);
   }
 
-  /// Appends an entry for the caller to fill; needs !full().
+  /// Appends an entry for the caller to fill.
   [[nodiscard]] SendWqe& post() noexcept {
     const std::uint16_t s = slot(posted_++);
     std::byte*& chunk = chunks_[s >> shift_];
@@ -299,10 +284,7 @@ class SendQueue {
     if (!none && slot(posted_ - 1) >> shift_ == oldest >> shift_) return;
     release(chunks_[oldest >> shift_]);
   }
-  /// A completion without entry takes a slot; needs !full().
   void make() noexcept { slots_.make(); }
-  /// A completion of this queue was polled: its slot is free, and with that of an entry those of
-  /// all entries before it.
   void on_polled(const Completion& c) noexcept { slots_.on_polled(c, retired_); }
   /// Removes all entries, frees their slots and returns their chunks to the pool.
   void clear() noexcept {
@@ -358,8 +340,7 @@ struct ReceiveSge {
   std::uint32_t lkey;     ///< of the region that holds the SGE
 };
 
-/// A receive queue: posted receive requests in order, each with its scatter list. It knows no queue
-/// pair. Fixed size; one thread.
+/// Posted receive requests in order, each with its scatter list.
 class ReceiveQueue {
  public:
   /// Room for `capacity` requests of up to `sges` SGEs each.
@@ -369,19 +350,14 @@ class ReceiveQueue {
         counts_(sges > 0 ? capacity : 0),
         sges_(std::size_t{capacity} * sges) {}
 
-  /// True if there are no requests.
   [[nodiscard]] bool empty() const noexcept { return ids_.empty(); }
-  /// True if post() would fail.
   [[nodiscard]] bool full() const noexcept { return ids_.size() + kept_ >= ids_.capacity(); }
-  /// Most requests.
   [[nodiscard]] std::size_t capacity() const noexcept { return ids_.capacity(); }
-  /// Number of requests.
   [[nodiscard]] std::size_t size() const noexcept { return ids_.size(); }
   /// SGEs that a request can have.
   [[nodiscard]] std::uint32_t sge_limit() const noexcept { return room_; }
 
-  /// Appends a request and returns the room for its SGEs, at most sge_limit(), for the caller to
-  /// fill; needs !full().
+  /// Appends a request, if not full(), and returns the room for its SGEs, at most sge_limit().
   [[nodiscard]] std::span<ReceiveSge> post(std::uint64_t wr_id, std::size_t sges) noexcept {
     const std::size_t i = ids_.size();
     (void)ids_.push_back(wr_id);
@@ -389,23 +365,21 @@ class ReceiveQueue {
     counts_[slot(i)] = static_cast<std::uint8_t>(sges);
     return sges_of(i);
   }
-  /// wr_id of the oldest request; needs !empty().
+  /// wr_id of the oldest request.
   [[nodiscard]] std::uint64_t front() const noexcept { return ids_.front(); }
-  /// Scatter list of the oldest request; needs !empty().
+  /// Scatter list of the oldest request.
   [[nodiscard]] std::span<const ReceiveSge> front_sges() noexcept { return sges_of(0); }
-  /// Scatter list of the request behind the `ahead` oldest; needs ahead < size().
+  /// Scatter list of the request behind the `ahead` oldest.
   [[nodiscard]] std::span<const ReceiveSge> sges_at(std::size_t ahead) noexcept {
     return sges_of(ahead);
   }
-  /// Takes over the oldest request of another queue with no more SGEs per request; needs !full()
-  /// here and !empty() there.
+  /// Takes over the oldest request of another queue with no more SGEs per request.
   void take_front(ReceiveQueue& from) noexcept {
     const std::span<const ReceiveSge> theirs = from.front_sges();
     const std::span<ReceiveSge> own = post(from.front(), theirs.size());
     std::copy(theirs.begin(), theirs.end(), own.begin());
     from.pop_front();
   }
-  /// Removes the oldest request; needs !empty().
   void pop_front() noexcept {
     ids_.pop_front();
     if (++first_ == ids_.capacity()) first_ = 0;
@@ -451,9 +425,8 @@ class ReceiveQueue {
 };
 
 /// Receive requests that several queue pairs of one engine share. Each takes the oldest one when
-/// the first packet of a message that needs it, or a datagram, arrives. One thread.
+/// the first packet of a message that needs it, or a datagram, arrives.
 struct SharedReceiveQueue {
-  /// Room for `depth` requests of up to `sges` SGEs each.
   SharedReceiveQueue(SrqId number, PdId domain, std::uint32_t depth, std::uint32_t sges)
       : id(number), pd(domain), receives(depth, sges) {}
 
@@ -464,17 +437,26 @@ struct SharedReceiveQueue {
   std::uint32_t users = 0;  ///< queue pairs
 };
 
+/// Removes the entries of a ring for which gone(entry) is true; it is called once for each.
+template <class T, class F>
+void remove_if(Ring<T>& ring, F&& gone) noexcept {
+  for (std::size_t n = ring.size(); n > 0; --n) {
+    const T entry = ring.front();
+    ring.pop_front();
+    if (!gone(entry)) (void)ring.push_back(entry);
+  }
+}
+
 /// A completion queue inside an engine. A completion that does not fit is never lost silently: the
-/// queue is overrun from then on and its queue pairs move to ERR. One thread.
+/// queue is overrun from then on and its queue pairs move to ERR.
 class CompletionRing {
  public:
-  /// `depth`: number of completions that fit.
   explicit CompletionRing(std::uint32_t depth) : ring_(depth) {}
 
   /// False: no room; the queue is overrun from now on.
   bool push(const Completion& c) noexcept {
     if (ring_.push_back(c)) return true;
-    overrun_ = true;
+    overrun = true;
     return false;
   }
   /// Moves the oldest completions to `out`, as many as fit; returns how many.
@@ -489,19 +471,12 @@ class CompletionRing {
   /// Removes the completions of a queue pair; fn(Completion) is told of each.
   template <class F>
   void discard(Qpn qpn, F&& fn) noexcept {
-    for (std::size_t n = ring_.size(); n > 0; --n) {
-      const Completion c = ring_.front();
-      ring_.pop_front();
-      if (c.qpn == qpn)
-        fn(c);
-      else
-        (void)ring_.push_back(c);
-    }
+    remove_if(ring_, [&](const Completion& c) {
+      if (c.qpn == qpn) fn(c);
+      return c.qpn == qpn;
+    });
   }
-  /// Completions waiting to be polled.
   [[nodiscard]] std::size_t size() const noexcept { return ring_.size(); }
-  /// True once a completion did not fit; polling does not reset it.
-  [[nodiscard]] bool overrun() const noexcept { return overrun_; }
 
   std::uint32_t users = 0;  ///< queue pairs attached, counted once for send and once for receive
   Arm armed = Arm::none;    ///< what raises an event, once
@@ -509,10 +484,10 @@ class CompletionRing {
   bool solicited = false;   ///< a completion of that event is solicited or an error
   bool failing = false;     ///< its overrun was reported; its queue pairs move to ERR
   bool keeps = false;       ///< some of its queue pairs are as in verbs (QpInit::as_verbs)
+  bool overrun = false;     ///< a completion did not fit; for good
 
  private:
   Ring<Completion> ring_;
-  bool overrun_ = false;
 };
 
 /// What an application waits for, beside completions themselves. Each event stays queued until it
@@ -534,49 +509,86 @@ struct EngineEvent {
   bool solicited = false;  ///< completion: one at least was solicited, or an error
 };
 
-/// Removes every entry equal to `value` from a ring.
-template <class T>
-void remove_all(Ring<T>& ring, const T& value) noexcept {
-  for (std::size_t n = ring.size(); n > 0; --n) {
-    const T entry = ring.front();
-    ring.pop_front();
-    if (entry != value) ring.push_back(entry);
-  }
-}
-
-/// The completion queues of an engine and the events about them and about failed queue pairs.
-/// Inputs: complete(), report_error() from requester, responder and teardown. Outputs: poll(),
-/// poll_event(). Calls no other part.
+/// The completion queues of an engine, and the events about them and about failed queue pairs.
 class Completions {
  public:
   /// Room for `max_queues` completion queues, and for one event of each kind of each of `max_qps`
   /// queue pairs and `max_srqs` shared receive queues.
-  Completions(std::uint32_t max_queues, std::uint32_t max_qps, std::uint32_t max_srqs);
+  Completions(std::uint32_t max_queues, std::uint32_t max_qps, std::uint32_t max_srqs)
+      : max_queues_(max_queues),
+        signalled_(max_queues),
+        overrun_(max_queues),
+        failed_(max_qps),
+        drained_(max_qps),
+        limits_(max_srqs) {
+    queues_.reserve(max_queues);
+  }
 
   /// A new queue for `depth` completions. Errc::invalid_argument unless `depth` is 1 .. 4,194,304;
   /// Errc::no_resources if there are as many queues as allowed.
-  Result<CqId> create(std::uint32_t depth);
+  Result<CqId> create(std::uint32_t depth) {
+    if (depth == 0 || depth > kMaxCqDepth) return Errc::invalid_argument;
+    for (std::uint32_t i = 0; i < max_queues_; ++i) {
+      if (i == queues_.size()) queues_.emplace_back();
+      if (queues_[i]) continue;
+      queues_[i] = std::make_unique<CompletionRing>(depth);
+      return CqId{i};
+    }
+    return Errc::no_resources;
+  }
   /// Errc::in_use while a queue pair uses it.
-  Errc destroy(CqId id) noexcept;
+  Errc destroy(CqId id) noexcept {
+    const CompletionRing* cq = find(id);
+    if (cq == nullptr) return Errc::not_found;
+    if (cq->users > 0) return Errc::in_use;
+    forget(signalled_, id);  // its number will be used again
+    forget(overrun_, id);
+    queues_[static_cast<std::uint32_t>(id)].reset();
+    return Errc::ok;
+  }
   /// Null when there is no such queue.
   [[nodiscard]] CompletionRing* find(CqId id) noexcept {
     const auto i = static_cast<std::uint32_t>(id);
     return i < queues_.size() ? queues_[i].get() : nullptr;
   }
-  /// The same, read-only.
   [[nodiscard]] const CompletionRing* find(CqId id) const noexcept {
     return const_cast<Completions*>(this)->find(id);
   }
 
   /// Appends a completion and raises the event of an armed queue. False: no room; the queue is
   /// overrun, and take_overrun() says so.
-  bool complete(CqId id, const Completion& completion) noexcept;
+  bool complete(CqId id, const Completion& completion) noexcept {
+    CompletionRing* cq = find(id);
+    const bool room = cq->push(completion);
+    if (!room && !cq->failing) {
+      cq->failing = true;
+      overrun_pending_ = true;
+      overrun_.push_back(id);
+    }
+    const bool solicited = completion.solicited || completion.status != WcStatus::success;
+    const bool wanted = cq->armed == Arm::all || (cq->armed == Arm::solicited && solicited);
+    if (wanted && !cq->signalled) {
+      cq->armed = Arm::none;
+      cq->signalled = signalled_.push_back(id);
+      cq->solicited = false;
+    }
+    cq->solicited = cq->solicited || solicited;
+    return room;
+  }
   /// Moves the oldest completions of a queue to `out`; returns how many, 0 if there is no such
   /// queue.
-  std::size_t poll(CqId id, std::span<Completion> out) noexcept;
+  std::size_t poll(CqId id, std::span<Completion> out) noexcept {
+    CompletionRing* cq = find(id);
+    return cq == nullptr ? 0 : cq->poll(out);
+  }
   /// The next such completion of this queue raises an event, once. `solicited` does not change a
   /// queue that is armed for all. Errc::not_found if there is no such queue.
-  Errc arm(CqId id, Arm what) noexcept;
+  Errc arm(CqId id, Arm what) noexcept {
+    CompletionRing* cq = find(id);
+    if (cq == nullptr) return Errc::not_found;
+    cq->armed = std::max(cq->armed, what);
+    return Errc::ok;
+  }
 
   /// Does an event wait to be polled?
   [[nodiscard]] bool has_event() const noexcept {
@@ -590,23 +602,46 @@ class Completions {
   bool report_error(Qpn qpn) noexcept { return failed_.push_back(qpn); }
   /// Queues a last_wqe event; at most one per queue pair waits.
   void report_last_wqe(Qpn qpn) noexcept {
-    remove_all(drained_, qpn);
+    forget(drained_, qpn);
     (void)drained_.push_back(qpn);
   }
   /// Queues an srq_limit event; the caller makes sure that there is one at a time per queue.
   void report_srq_limit(SrqId srq) noexcept { (void)limits_.push_back(srq); }
   /// The number will be used again: removes its events.
   void forget(Qpn qpn) noexcept {
-    remove_all(failed_, qpn);
-    remove_all(drained_, qpn);
+    forget(failed_, qpn);
+    forget(drained_, qpn);
   }
-  /// The same.
-  void forget(SrqId srq) noexcept { remove_all(limits_, srq); }
+  void forget(SrqId srq) noexcept { forget(limits_, srq); }
   /// The next event: completions first, then overruns, errors, and those of shared receive queues.
   /// False if there is none.
-  bool poll_event(EngineEvent& event) noexcept;
+  bool poll_event(EngineEvent& event) noexcept {
+    using Kind = EngineEvent::Kind;
+    event = {};
+    const auto take = [&](auto& ring, Kind kind, auto& about) {
+      if (ring.empty()) return false;
+      event.kind = kind;
+      about = ring.front();
+      ring.pop_front();
+      return true;
+    };
+    if (take(signalled_, Kind::completion, event.cq)) {
+      if (CompletionRing* cq = find(event.cq)) {
+        cq->signalled = false;
+        event.solicited = cq->solicited;
+      }
+      return true;
+    }
+    return take(overrun_, Kind::cq_overrun, event.cq) || take(failed_, Kind::qp_error, event.qpn) ||
+           take(drained_, Kind::last_wqe, event.qpn) || take(limits_, Kind::srq_limit, event.srq);
+  }
 
  private:
+  template <class T>
+  static void forget(Ring<T>& ring, T number) noexcept {
+    remove_if(ring, [=](T entry) { return entry == number; });
+  }
+
   std::vector<std::unique_ptr<CompletionRing>> queues_;  // by CqId
   std::uint32_t max_queues_;
   Ring<CqId> signalled_;  // armed queues that got a completion
@@ -656,8 +691,8 @@ struct ControlItem {
   return static_cast<std::uint16_t>(value(qpn));
 }
 
-/// Makes the header of a control packet, a packed struct of headers, where it is sent from. The
-/// caller fills in what follows `bth`.
+/// Makes the header of a control packet where it is sent from, for the caller to fill in behind
+/// `bth`.
 template <class Header>
 [[nodiscard]] Header& make_header(wire::TxPacket& packet, const wire::Bth& bth) noexcept {
   static_assert(alignof(Header) == 1 && std::is_trivially_copyable_v<Header>);
@@ -669,17 +704,13 @@ template <class Header>
 }
 
 /// Control packets, first in first out. Entries are numbered, so that a queue pair can find its
-/// newest SACK and update it instead of queueing another. One thread.
+/// newest SACK and update it instead of queueing another.
 class ControlQueue {
  public:
-  /// `capacity`: number of items that fit.
   explicit ControlQueue(std::size_t capacity) : ring_(capacity) {}
 
-  /// True if no item waits.
   [[nodiscard]] bool empty() const noexcept { return ring_.empty(); }
-  /// The oldest item; needs !empty().
   [[nodiscard]] ControlItem& front() noexcept { return ring_.front(); }
-  /// Removes the oldest item; needs !empty().
   void pop() noexcept {
     ring_.pop_front();
     ++first_;
@@ -689,8 +720,8 @@ class ControlQueue {
     if (number != nullptr) *number = first_ + static_cast<std::uint32_t>(ring_.size());
     return ring_.push_back(item);
   }
-  /// Invalidates every entry whose target no longer exists (gone(item) is true): its QPN or PeerId
-  /// may be reused.
+  /// The targets of entries for which gone(item) is true exist no more, and their numbers may be
+  /// reused.
   template <class F>
   void invalidate(F&& gone) noexcept {
     for (std::size_t i = 0; i < ring_.size(); ++i) {

@@ -230,7 +230,7 @@ bool DeviceCore::cq_overrun(CqId cq) noexcept {
   for (const auto& lane : lanes_) {
     const bool overrun = lane->with_engine([cq](engine::Engine& engine, Time) {
       const engine::CompletionRing* ring = engine.find_cq(cq);
-      return ring != nullptr && ring->overrun();
+      return ring != nullptr && ring->overrun;
     });
     if (overrun) return true;
   }

@@ -479,7 +479,7 @@ void DatagramService::withdraw(std::uint32_t key) noexcept {
 }
 
 void DatagramService::fail_overrun_queues() noexcept {
-  const auto overrun = [this](CqId cq) { return ctx_.completions.find(cq)->overrun(); };
+  const auto overrun = [this](CqId cq) { return ctx_.completions.find(cq)->overrun; };
   tables_.for_each_qp([&](DatagramState& qp) {
     if (qp.state == QpState::err || qp.state == QpState::reset) return;
     if (overrun(qp.init.send_cq) || overrun(qp.init.receive_cq)) fail(qp, QpErrorCause::cq_overrun);
