@@ -6,7 +6,6 @@
 #include "mrc/engine/context.inl"
 #include "mrc/engine/endpoint_service.inl"
 #include "mrc/engine/engine.inl"
-#include "mrc/engine/memory.inl"
 #include "mrc/engine/requester.inl"
 #include "mrc/engine/responder.inl"
 #include "mrc/engine/scheduler.inl"

@@ -21,6 +21,7 @@
 #include "mrc/core/types.hpp"
 #include "mrc/engine/verbs_types.hpp"
 #include "mrc/wire/burst.hpp"
+#include "mrc/wire/transport.hpp"
 
 namespace mrc::inline v0_1::engine {
 
@@ -45,7 +46,7 @@ struct MemoryEntry {
 enum class AccessFault : std::uint8_t { none, key, pd, bounds, access };
 
 /// The memory regions of one engine. A key is an index, with as many bits as the limit needs, and
-/// random bits, so that a deregistered or guessed key does not open another region. One thread.
+/// random bits, so that a deregistered or guessed key does not open another region.
 class MemoryTable {
  public:
   /// Most regions of a table: at least 16 bits of a key are random.
@@ -93,8 +94,8 @@ class MemoryTable {
     return key;
   }
 
-  /// Invalidates a key. No posted request may use its region any more. Its number is not given out
-  /// again while ports hold copies of its bytes.
+  /// Invalidates a key that no posted request uses. Its number is not given out again while ports
+  /// hold copies of its bytes.
   void remove(std::uint32_t key) noexcept {
     if (MemoryEntry* e = find(key)) {
       e->live = false;
@@ -102,7 +103,7 @@ class MemoryTable {
     }
   }
 
-  /// A port holds a copy of bytes of this region. Precondition: `key` is valid.
+  /// A port holds a copy of bytes of this region; `key` is valid.
   void hold(std::uint32_t key) noexcept { ++entries_[index_of(key)].copies; }
   /// A port no longer reads them; the key may be invalid by now.
   void release(std::uint32_t key) noexcept {
@@ -123,14 +124,8 @@ class MemoryTable {
     return e.live && e.key == key ? &e : nullptr;
   }
 
-  /// May a peer of a queue pair in `pd` write [address, address + length) under `key`? Sets
-  /// `region` if so.
-  [[nodiscard]] AccessFault check_remote_write(std::uint32_t key, PdId pd, std::uint64_t address,
-                                               std::uint64_t length,
-                                               const MemoryEntry** region) noexcept {
-    return check_remote(key, pd, address, length, Access::remote_write, region);
-  }
-  /// The same for other rights.
+  /// May a peer of a queue pair in `pd` access [address, address + length) under `key`, for which
+  /// it needs `right`? Sets `region` if so.
   [[nodiscard]] AccessFault check_remote(std::uint32_t key, PdId pd, std::uint64_t address,
                                          std::uint64_t length, Access right,
                                          const MemoryEntry** region) noexcept {
@@ -161,11 +156,8 @@ class MemoryTable {
     return address >= base && address - base <= e.length && length <= e.length - (address - base);
   }
 
-  /// True if a registered region belongs to `pd`.
   [[nodiscard]] bool uses_pd(PdId pd) const noexcept {
-    for (const auto& e : entries_)
-      if (e.live && e.pd == pd) return true;
-    return false;
+    return std::ranges::any_of(entries_, [=](auto& e) { return e.live && e.pd == pd; });
   }
 
  private:
@@ -179,11 +171,10 @@ class MemoryTable {
   std::vector<std::uint32_t> free_;
 };
 
-/// Copies of payload into the application's memory.
+// Copies of payload into the application's memory.
 
 /// Largest word, in bytes, of a store that a program may poll. The thread sanitizer matches atomic
-/// stores and loads by address, and which word the program polls is unknown here: with it, each
-/// byte is stored by itself.
+/// stores and loads by address, and which word is polled is unknown here: with it, single bytes.
 #if defined(MRC_THREAD_SANITIZER)
 inline constexpr std::size_t kPolledWord = 1;
 #else
@@ -219,8 +210,7 @@ inline void store_released(std::uint8_t* to, const std::uint8_t* from, std::size
 }
 
 /// Copies in ascending order, the last bytes as release stores: a program that polls the last byte,
-/// or an aligned word that ends with it, then finds all others in place. memcpy() guarantees no
-/// order and often writes the end first.
+/// or an aligned word that ends with it, then finds all others in place. memcpy() has no order.
 inline void copy_ascending(std::uint8_t* to, const std::uint8_t* from, std::size_t n) noexcept {
 #if defined(__SSE2__)
   for (; n > 64; n -= 64, to += 64, from += 64) {
@@ -256,8 +246,7 @@ inline void copy_ascending(std::uint8_t* to, const std::uint8_t* from, std::size
 }
 
 /// Stores 16 bytes to an aligned address, after the stores before in the program: x86 keeps the
-/// order of a CPU's stores (no string instructions and no non-temporal stores among them), so that
-/// only the compiler must not change it.
+/// order of a CPU's plain stores, so that only the compiler must not change it.
 inline void store_16(std::uint8_t* to, __m128i bytes) noexcept {
   _mm_store_si128(reinterpret_cast<__m128i*>(to), bytes);
   asm volatile("" ::: "memory");
@@ -265,8 +254,7 @@ inline void store_16(std::uint8_t* to, __m128i bytes) noexcept {
 #endif
 
 /// Copies as Access::line_ordering promises: in ascending order, in aligned words of 8 bytes that
-/// appear whole, each after all before it. The order is that of all bytes, not only of each line:
-/// on x86 that costs nothing more.
+/// appear whole. The order is that of all bytes, not only of each line: on x86 at no cost.
 inline void copy_lines(std::uint8_t* to, const std::uint8_t* from, std::size_t n) noexcept {
 #if defined(__SSE2__) && !defined(MRC_THREAD_SANITIZER)
   if (n >= 32 && stores_16_whole()) [[likely]] {
@@ -304,14 +292,13 @@ inline void copy_payload(Access access, std::uint8_t* to, const std::uint8_t* fr
     copy_ascending(to, from, n);
 }
 
-/// The copies of payload that ports still read after they have taken a packet, each with what must
-/// wait for it: a posted request, whose completion gives the memory back to the application, and
-/// the memory regions, whose deregistration does. Fixed size; one thread.
+/// The copies of payload that ports still read after they have taken a packet, each with what waits
+/// for it: the completion of a posted request, and the deregistration of memory regions.
 class CopyTable {
  public:
   /// A posted request, by its place in a send queue.
   struct Request {
-    Qpn qpn{};                   ///< queue pair
+    Qpn qpn{};
     std::uint32_t position = 0;  ///< SendQueue position
     bool response = false;       ///< in the queue of responses
   };
@@ -326,18 +313,16 @@ class CopyTable {
 
   /// Memory regions that further copies can name.
   [[nodiscard]] std::size_t room() const noexcept { return free_.size(); }
-  /// True if ports hold no copy.
   [[nodiscard]] bool empty() const noexcept { return free_.size() == entries_.size(); }
 
-  /// A copy of payload from region `key`. Needs room() > 0. Without a request only the region
-  /// waits.
+  /// A copy of payload from region `key`. Without a request only the region waits.
   [[nodiscard]] wire::CopyId add(std::optional<Request> request, std::uint32_t key) noexcept {
     const std::uint32_t i = take(key);
     entries_[i].request = request;
     entries_[i].first = true;
     return wire::CopyId{i + 1};
   }
-  /// The copy also has payload from region `key`. Needs room() > 0.
+  /// The copy also has payload from region `key`.
   void add_region(wire::CopyId copy, std::uint32_t key) noexcept {
     const std::uint32_t i = take(key);
     Entry& head = entries_[index(copy)];
@@ -392,21 +377,17 @@ class CopyTable {
   std::vector<std::uint32_t> free_;
 };
 
-/// Stores that are deferred so that memory becomes visible in message order: the last bytes of a
-/// message that arrived before packets in front of it, in a memory region in that order
-/// (MemoryEntry::in_message_order()). They are written once those packets have arrived. One pool
-/// per engine, one list per queue pair, in PSN order. Fixed size; one thread.
+/// The last bytes of messages that arrived before packets in front of them, in memory regions in
+/// message order (MemoryEntry::in_message_order()): they are stored once those packets have
+/// arrived. One pool per engine, one list per queue pair, in PSN order.
 class DeferredStores {
  public:
-  /// Index of a store in the pool.
   using Index = std::uint32_t;
-  /// No store: the end of a list.
-  static constexpr Index kNone = ~Index{0};
+  static constexpr Index kNone = ~Index{0};  ///< the end of a list
   /// Bytes deferred per message: the largest word that a program polls. At most as many stores, in
   /// a scatter list of single bytes.
   static constexpr std::uint32_t kBytes = 8;
 
-  /// A deferred store.
   struct Store {
     std::uint64_t address;       ///< destination, virtual address on this host
     std::uint32_t key;           ///< of the memory region, which is looked up before the store
@@ -421,17 +402,13 @@ class DeferredStores {
     Index last = kNone;  ///< highest PSN; kNone if the list is empty
   };
 
-  /// A pool of `capacity` stores.
   explicit DeferredStores(std::size_t capacity) : stores_(capacity) {
     free_.reserve(capacity);
     for (std::size_t i = capacity; i > 0; --i) free_.push_back(static_cast<Index>(i - 1));
   }
 
-  /// Number of free stores.
   [[nodiscard]] std::size_t free() const noexcept { return free_.size(); }
-  /// Number of stores.
   [[nodiscard]] std::size_t capacity() const noexcept { return stores_.size(); }
-  /// True if the pool has no free store.
   [[nodiscard]] bool full() const noexcept { return free_.empty(); }
 
   /// Keeps `length` <= kBytes bytes for `address` until release() reaches `psn`. Several of one PSN
@@ -480,22 +457,66 @@ class DeferredStores {
 
 /// Puts data packets together that arrive in parts (wire/transport.hpp).
 ///
-/// A packet has one place, given by its queue pair and PSN. Parts of two transmissions of a packet
-/// may be mixed: both have the same payload. The next packet that has the same place takes it from
-/// one that is not complete; then the rest of that one is lost, and it is sent again. Parts of an
-/// earlier connection, or so old that PSNs may have come round, are never mixed with new ones.
-///
-/// Allocates in the constructor only; memory that is never used is never touched. One thread.
+/// A packet has one place, given by its queue pair and PSN. Parts of two transmissions of it may be
+/// mixed: both have the same payload. Another packet takes the place from one that is not complete,
+/// which is sent again. Parts of an earlier connection, or so old that PSNs may have come round,
+/// are never mixed with new ones. Memory that is never used is never touched.
 class PartAssembly {
  public:
   /// Room for `places` incomplete packets of up to `payload` bytes; with 0 no part is accepted.
-  PartAssembly(std::uint32_t places, std::uint32_t payload);
+  PartAssembly(std::uint32_t places, std::uint32_t payload)
+      : payload_(std::min(payload, kLargestMtu)),
+        stride_(static_cast<std::uint32_t>(wire::kMaxWriteHeader + wire::kMaxPad) + payload_),
+        places_(places),
+        buffers_(std::make_unique_for_overwrite<std::uint8_t[]>(std::size_t{places} * stride_)) {}
 
   /// Adds a part that belongs to the connection: the caller has checked its tag, and wire::check().
   /// Returns the whole packet if this was the last one that it lacked; its bytes are valid until
   /// the next call. It is checked no further than the parts are. `malformed` is set if the part
   /// fits no packet.
-  std::optional<wire::RxPacket> add(Time now, const wire::RxPacket& part, bool& malformed) noexcept;
+  [[gnu::noinline]] std::optional<wire::RxPacket> add(Time now, const wire::RxPacket& part,
+                                                      bool& malformed) noexcept {
+    const auto& bth = wire::view_as<wire::Bth>(part.bytes);
+    const auto& header = wire::view_as<wire::PartHeader>(part.bytes.subspan(sizeof(wire::Bth)));
+    const std::uint32_t length = header.length, offset = header.offset;
+    const std::size_t headers =  // of the whole packet
+        wire::write_header_size(bth.has_timestamp(), wire::has_immediate(header.opcode()));
+    const std::size_t in_front = headers + sizeof(wire::PartHeader) + bth.pad();
+    malformed = places_.empty() || !wire::is_data(header.opcode()) || length > payload_ ||
+                length <= wire::kPartPayload || offset >= length ||
+                offset % wire::kPartPayload != 0 || part.bytes.size() < in_front ||
+                part.bytes.size() - in_front != std::min(wire::kPartPayload, length - offset);
+    if (malformed) return std::nullopt;
+
+    const std::size_t index = (bth.psn().value() + value(bth.dqp()) * 37) % places_.size();
+    Place& place = places_[index];
+    if (place.qpn != bth.dqp() || place.psn != bth.psn() || place.length != length ||
+        place.opcode != header.op || place.check != part.check || now - place.newest > kLifetime)
+      place = {now, part.check, bth.dqp(), bth.psn(), length, 0, header.op, false};
+    place.newest = now;
+    std::uint8_t* const packet = buffers_.get() + index * stride_;
+    const std::uint8_t* const piece = part.bytes.data() + in_front - bth.pad();
+    std::memcpy(packet + headers + offset, piece, part.bytes.size() - in_front);
+    place.have |= 1u << (offset / wire::kPartPayload);
+    place.congested = place.congested || part.ecn == Ecn::ce;
+    const std::uint32_t parts = wire::parts_of(length);
+    if (place.have != ~std::uint32_t{0} >> (32 - parts)) return std::nullopt;
+
+    const std::size_t pad = (4 - length % 4) % 4;
+    wire::Bth whole = bth;
+    whole.op = header.op;
+    whole.set_pad(static_cast<unsigned>(pad));
+    std::memcpy(packet, &whole, sizeof whole);
+    std::memcpy(packet + sizeof whole, &header + 1, headers - sizeof whole);
+    std::memset(packet + headers + length, 0, pad);
+    wire::RxPacket out = part;
+    out.bytes = {packet, headers + length + pad};
+    out.udp_length = static_cast<std::uint32_t>(sizeof(wire::Udp) + out.bytes.size()) +
+                     std::uint32_t{wire::kIcrcSize};
+    if (place.congested) out.ecn = Ecn::ce;
+    place.length = 0;
+    return out;
+  }
 
   /// Parts that arrive further apart do not belong together: within this time PSNs do not come
   /// round, at any speed that sockets reach.
@@ -509,6 +530,7 @@ class PartAssembly {
     Psn psn;
     std::uint32_t length = 0;  ///< payload of the packet, bytes; 0: free
     std::uint32_t have = 0;    ///< a bit for each part
+    static_assert(kLargestMtu <= 32 * wire::kPartPayload);
     std::uint8_t opcode = 0;
     bool congested = false;  ///< a part was marked CE
   };

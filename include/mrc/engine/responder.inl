@@ -304,8 +304,8 @@ void Responder::on_not_fresh(Time now, QueuePairState& qp, const wire::RxPacket&
     return QpErrorCause::bad_request;
   if (length == 0) return QpErrorCause::none;  // touches no memory, so its key does not matter
   if (!has(qp.peer_rights, Access::remote_write)) return QpErrorCause::bad_access;
-  return detail::cause_of(
-      ctx_.memory.check_remote_write(w.reth->rkey, qp.init.pd, w.reth->va, length, region));
+  return detail::cause_of(ctx_.memory.check_remote(w.reth->rkey, qp.init.pd, w.reth->va, length,
+                                                   Access::remote_write, region));
 }
 
 /// Writes the payload to its place. Out of order, and if the region is in message order, the stores
