@@ -372,7 +372,7 @@ class Timers {
 ///
 ///     Teardown          Context
 ///     Requester         Context, Teardown
-///     Responder         Context, Requester, Teardown
+///     Responder         Context, Teardown
 ///     EndpointService   Context
 ///     DataSender        Context
 ///     ControlSender     Context, Requester, Responder, EndpointService

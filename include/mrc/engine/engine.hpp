@@ -376,7 +376,7 @@ class Engine {
   Context ctx_;
   Teardown teardown_{ctx_};
   Requester requester_{ctx_, teardown_};
-  Responder responder_{ctx_, teardown_, requester_};
+  Responder responder_{ctx_, teardown_};
   EndpointService endpoint_{ctx_};
   DataSender data_{ctx_};
   ControlSender control_{ctx_, responder_, requester_, endpoint_};

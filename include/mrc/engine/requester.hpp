@@ -16,6 +16,24 @@
 
 namespace mrc::inline v0_1::engine {
 
+namespace detail {
+
+/// A round-trip time, and the path that it was measured on if that is known.
+struct RttSample {
+  Duration rtt{};
+  bool valid = false;
+  path::PathIndex path = path::kNoPath;
+};
+
+/// Messages at the heads of both queues of a queue pair.
+struct Ended {
+  std::uint32_t requests = 0, responses = 0;  ///< how many
+  Psn last;                                   ///< last PSN of the newest
+  [[nodiscard]] bool any() const noexcept { return requests + responses > 0; }
+};
+
+}  // namespace detail
+
 /// The requester half of queue pairs, without sending itself: takes posted requests, processes what
 /// the responder answers (mrc-1.0 §2.7 to §2.9), and decides which packets are lost.
 ///
@@ -54,11 +72,6 @@ class Requester {
   /// A Transport ACK, under the same conditions. A NAK moves the queue pair to ERR.
   void on_ack(Time now, QueuePairState& qp, const wire::RxPacket& packet) noexcept;
 
-  /// A part of the response to a READ or an atomic has arrived: the peer is at work.
-  static void on_response(Time now, QueuePairState& qp) noexcept;
-  /// The response to the oldest READ or atomic, ReadTable::oldest(), is whole.
-  void on_answered(Time now, QueuePairState& qp) noexcept;
-
   /// Do queue pairs wait for review()?
   [[nodiscard]] bool review_requested() const noexcept { return !to_review_.empty(); }
   /// Infers losses for all queue pairs with new SACKs. Call it when everything that has arrived by
@@ -75,13 +88,6 @@ class Requester {
                    wire::TxPacket& packet) noexcept;
 
  private:
-  /// A round-trip time, and the path that it was measured on if that is known.
-  struct RttSample {
-    Duration rtt{};
-    bool valid = false;
-    path::PathIndex path = path::kNoPath;
-  };
-
   /// The transmission of a packet that was given up.
   struct LostPacket {
     path::PathIndex path = path::kNoPath;  ///< on which it was sent
@@ -89,50 +95,28 @@ class Requester {
     Time sent{};                           ///< when it was sent
   };
 
-  /// Messages at the heads of both queues.
-  struct Ended {
-    std::uint32_t requests = 0, responses = 0;  ///< how many
-    Psn last;                                   ///< last PSN of the newest
-    [[nodiscard]] bool any() const noexcept { return requests + responses > 0; }
-  };
-
-  static void start_rc(QueuePairState& qp) noexcept;
-  [[nodiscard]] static Errc check_offered(const QueuePairState& qp, SendOpcode opcode) noexcept;
   Errc check_sges(const QueuePairState& qp, const SendRequest& request,
                   std::uint64_t& length) noexcept;
   void copy_sges(SendWqe& w, const SendRequest& request) noexcept;
-  static void make_operation(SendWqe& w, const SendRequest& request) noexcept;
 
   // SACKs
-  RttSample sample_rtt(Time now, QueuePairState& qp, const wire::SackPacket& sack) noexcept;
-  RttSample sample_probe(Time now, QueuePairState& qp, const wire::SackPacket& sack) noexcept;
-  static bool timed_by_psn(Time now, RequesterState& tx, const wire::SackPacket& sack, Psn trigger,
-                           reliability::Packet sent) noexcept;
+  detail::RttSample sample_rtt(Time now, QueuePairState& qp, const wire::SackPacket& sack) noexcept;
+  detail::RttSample sample_probe(Time now, QueuePairState& qp,
+                                 const wire::SackPacket& sack) noexcept;
   void apply_mark(Time now, QueuePairState& qp, const wire::SackPacket& sack,
                   path::PathIndex path) noexcept;
   void take_cack(Time now, QueuePairState& qp, Psn cack) noexcept;
-  [[nodiscard]] static bool overtaken(const QueuePairState& qp,
-                                      const wire::SackPacket& sack) noexcept;
   void take_sack_bits(Time now, QueuePairState& qp, Psn base, std::uint64_t bits,
                       bool shows_gaps) noexcept;
-  static void note_missing(QueuePairState& qp, Psn psn) noexcept;
   void on_reported(Time now, QueuePairState& qp, Psn psn, reliability::Packet packet) noexcept;
-  static void feed_congestion(Time now, QueuePairState& qp, const wire::SackPacket& sack,
-                              const RttSample& sample, bool overtaken) noexcept;
 
   [[nodiscard]] bool on_refused(Time now, QueuePairState& qp, Psn psn) noexcept;
   void note_refused(QueuePairState& qp, Psn psn) noexcept;
   void on_receiver_not_ready(Time now, QueuePairState& qp, Psn psn, bool exact,
                              std::uint8_t timer) noexcept;
-  [[nodiscard]] static const SendWqe& oldest_unfinished(QueuePairState& qp) noexcept;
-  [[nodiscard]] static const SendWqe& oldest_waiting(QueuePairState& qp) noexcept;
-  [[nodiscard]] static Ended ended_by(QueuePairState& qp, Psn psn) noexcept;
-  void complete(Time now, QueuePairState& qp, const Ended& ended) noexcept;
+  void complete(Time now, QueuePairState& qp, const detail::Ended& ended) noexcept;
   void finish_reported(QueuePairState& qp) noexcept;
-  static void finish_rc(QueuePairState& qp, const Ended& ended) noexcept;
   void fail_by_nak(Time now, QueuePairState& qp, Psn psn, wire::Syndrome syndrome) noexcept;
-  [[nodiscard]] static std::optional<std::uint32_t> position_of(QueuePairState& qp,
-                                                                Psn psn) noexcept;
 
   // Losses
   std::optional<LostPacket> give_up(QueuePairState& qp, Psn psn) noexcept;

@@ -26,6 +26,104 @@ namespace detail {
   return msn == 0 || (ahead >= 0 && static_cast<std::uint32_t>(ahead) <= waiting);
 }
 
+/// Does the peer offer this operation, as far as is known, and has the queue pair room for it?
+[[gnu::noinline]] inline Errc check_offered(const QueuePairState& qp, SendOpcode opcode) noexcept {
+  const QpAttributes& own = qp.attributes;
+  if (!own.rc || (qp.peer != nullptr && !qp.rc && !qp.presumed())) return Errc::unsupported;
+  if (!has_response(opcode)) return Errc::ok;
+  if (own.max_rd_atomic == 0 || (qp.rc && qp.remote.max_rd_atomic_dest == 0))
+    return Errc::unsupported;
+  const QpCapacity& c = qp.init.capacity;
+  const bool room = c.atomics || c.send_sges >= 2 || c.inline_bytes >= 32;
+  return opcode == SendOpcode::read || room ? Errc::ok : Errc::unsupported;
+}
+
+/// Makes a SEND, a READ or an atomic of what was filled in as for a write.
+[[gnu::noinline]] inline void make_operation(SendWqe& w, const SendRequest& request) noexcept {
+  if (!has_response(request.opcode)) {
+    w.remote = 0;
+    w.rkey = 0;
+    return;
+  }
+  w.immediate = std::exchange(w.length, 0);
+  w.packets = 1;
+  if (!w.is_atomic()) return;
+  w.length = sizeof(wire::AtomicOperands);
+  const bool swap = w.kind == MessageKind::compare_swap;
+  SendQueue::operands(w) = {swap ? request.swap : request.compare_add,
+                            swap ? request.compare_add : 0};
+}
+
+/// The oldest message without Transport ACK, sent wholly or in part; there must be one.
+inline const SendWqe& oldest_waiting(QueuePairState& qp) noexcept {
+  const SendQueue& q = qp.tx.queue;
+  if (!qp.rc) return q.at(q.acknowledged());
+  const RcState& rc = *qp.rc_state;
+  const SendQueue& r = rc.responses;
+  const bool part = qp.tx.next_packet > 0;
+  const bool request = q.waiting() > 0 || (part && !rc.answering);
+  const bool response = r.waiting() > 0 || (part && rc.answering);
+  if (!request) return r.at(r.acknowledged());
+  if (!response) return q.at(q.acknowledged());
+  const SendWqe& a = q.at(q.acknowledged());
+  const SendWqe& b = r.at(r.acknowledged());
+  return a.first.before(b.first) ? a : b;
+}
+
+/// Numbers of the oldest messages that were sent whole and end with or before `psn`. Takes time for
+/// these only.
+inline Ended ended_by(QueuePairState& qp, Psn psn) noexcept {
+  Ended ended;
+  const auto count = [&](const SendQueue& q) {
+    std::uint32_t p = q.acknowledged();
+    for (; p != q.sending(); ++p) {
+      const SendWqe& w = q.at(p);
+      const Psn last = w.first + static_cast<std::int32_t>(w.packets - 1);
+      if (psn.before(last)) break;
+      ended.last = !ended.any() || ended.last.before(last) ? last : ended.last;
+      ++(&q == &qp.tx.queue ? ended.requests : ended.responses);
+    }
+  };
+  count(qp.tx.queue);
+  if (qp.rc) count(qp.rc_state->responses);
+  return ended;
+}
+
+/// What a Transport ACK means for waits for a receive and for responses.
+[[gnu::noinline]] inline void finish_rc(QueuePairState& qp, const Ended& ended) noexcept {
+  RcState& rc = *qp.rc_state;
+  const SendQueue& q = qp.tx.queue;
+  for (std::uint32_t p = q.acknowledged() - ended.requests; p != q.acknowledged(); ++p)
+    if (const SendWqe& w = q.at(p); w.numbered()) {
+      rc.receiver.tries = 0;
+      // It was refused, and a second copy of it was not.
+      if (!Rqmsn{w.rqmsn}.before(rc.receiver.from)) rc.receiver.waiting = false;
+    }
+  for (std::uint32_t n = ended.responses; n > 0; --n) rc.responses.finish();
+  if (ended.responses > 0) rc.reported = 0;
+  Context::finish(qp);
+}
+
+/// Position in the send queue of the message of a PSN; of the oldest message if that is unknown.
+[[gnu::noinline]] inline std::optional<std::uint32_t> position_of(QueuePairState& qp,
+                                                                  Psn psn) noexcept {
+  SendQueue& q = qp.tx.queue;
+  if (q.empty()) return std::nullopt;
+  if (qp.rc && qp.tx.window.contains(psn)) {
+    const SentMessage message = message_of(qp, psn);
+    return message.queue == &q ? std::optional(message.position) : std::nullopt;
+  }
+  for (std::uint32_t p = q.done(); p != q.sending(); ++p) {
+    const std::int32_t offset = psn - q.at(p).first;
+    if (offset >= 0 && static_cast<std::uint32_t>(offset) < q.at(p).packets) return p;
+  }
+  if (q.backlog() && qp.tx.next_packet > 0) {
+    const std::int32_t offset = psn - q.at(q.sending()).first;
+    if (offset >= 0 && static_cast<std::uint32_t>(offset) < qp.tx.next_packet) return q.sending();
+  }
+  return q.done();
+}
+
 }  // namespace detail
 
 void Requester::start(QueuePairState& qp) noexcept {
@@ -67,21 +165,19 @@ void Requester::set_mtu(QueuePairState& qp, std::uint32_t mtu) noexcept {
     q.at(p).packets = packets_of(q.at(p).length, mtu);
 }
 
-void Requester::start_rc(QueuePairState& qp) noexcept {
-  RcState& rc = *qp.rc_state;
-  rc.reads.start(std::min(qp.attributes.max_rd_atomic, qp.remote.max_rd_atomic_dest));
-  rc.receiver = {};
-  rc.answering = false;
-  rc.reported = 0;
-}
-
 void Requester::attach(Time now, QueuePairState& qp) noexcept {
   const QpAttributes& own = qp.attributes;
   RequesterState& tx = qp.tx;
   tx.window.start(qp.start_psn);
   tx.queue.unsend();
   tx.next_msn = {};
-  if (qp.rc) start_rc(qp);
+  if (qp.rc) {
+    RcState& rc = *qp.rc_state;
+    rc.reads.start(std::min(own.max_rd_atomic, qp.remote.max_rd_atomic_dest));
+    rc.receiver = {};
+    rc.answering = false;
+    rc.reported = 0;
+  }
   tx.retries.reset();
   tx.rtt = {};
   tx.patience = {};
@@ -104,18 +200,6 @@ void Requester::attach(Time now, QueuePairState& qp) noexcept {
 }
 
 // ------------------------------------------------------------------------------------- posting
-
-/// Does the peer offer this operation, as far as is known, and has the queue pair room for it?
-Errc Requester::check_offered(const QueuePairState& qp, SendOpcode opcode) noexcept {
-  const QpAttributes& own = qp.attributes;
-  if (!own.rc || (qp.peer != nullptr && !qp.rc && !qp.presumed())) return Errc::unsupported;
-  if (!has_response(opcode)) return Errc::ok;
-  if (own.max_rd_atomic == 0 || (qp.rc && qp.remote.max_rd_atomic_dest == 0))
-    return Errc::unsupported;
-  const QpCapacity& c = qp.init.capacity;
-  const bool room = c.atomics || c.send_sges >= 2 || c.inline_bytes >= 32;
-  return opcode == SendOpcode::read || room ? Errc::ok : Errc::unsupported;
-}
 
 /// Checks the SGEs of a request against the queue pair's capacity and the memory regions; `length`
 /// is their sum.
@@ -156,29 +240,13 @@ Errc Requester::check_offered(const QueuePairState& qp, SendOpcode opcode) noexc
   }
 }
 
-/// Makes a SEND, a READ or an atomic of what was filled in as for a write.
-void Requester::make_operation(SendWqe& w, const SendRequest& request) noexcept {
-  if (!has_response(request.opcode)) {
-    w.remote = 0;
-    w.rkey = 0;
-    return;
-  }
-  w.immediate = std::exchange(w.length, 0);
-  w.packets = 1;
-  if (!w.is_atomic()) return;
-  w.length = sizeof(wire::AtomicOperands);
-  const bool swap = w.kind == MessageKind::compare_swap;
-  SendQueue::operands(w) = {swap ? request.swap : request.compare_add,
-                            swap ? request.compare_add : 0};
-}
-
 /// Inlined into Engine::post_send().
 [[gnu::always_inline]] inline Errc Requester::post(Time now, QueuePairState& qp,
                                                    const SendRequest& request) noexcept {
   RequesterState& tx = qp.tx;
   if (tx.queue.full()) return Errc::queue_full;
   if (!is_write(request.opcode)) [[unlikely]]
-    if (const Errc e = check_offered(qp, request.opcode); e != Errc::ok) return e;
+    if (const Errc e = detail::check_offered(qp, request.opcode); e != Errc::ok) return e;
   std::uint64_t length = 0;
   if (const Errc e = check_sges(qp, request, length); e != Errc::ok) return e;
 
@@ -195,7 +263,7 @@ void Requester::make_operation(SendWqe& w, const SendRequest& request) noexcept 
   w.flags.signaled |= qp.init.signal_all;
   copy_sges(w, request);
   if (!is_write(request.opcode)) [[unlikely]]
-    make_operation(w, request);
+    detail::make_operation(w, request);
   if (w.numbered()) {
     w.rqmsn = static_cast<std::uint16_t>(tx.next_rqmsn.value());
     ++tx.next_rqmsn;
@@ -232,7 +300,7 @@ void Requester::on_nack(Time now, QueuePairState& qp, const wire::RxPacket& pack
     // RC's requests complete in order, so the oldest one is the first that fails.
     const auto oldest = tx.queue.empty() ? std::nullopt : std::optional(tx.queue.done());
     return teardown_.fail(qp, QpErrorCause::peer_in_error, WcStatus::rem_op_err,
-                          qp.rc ? oldest : position_of(qp, psn));
+                          qp.rc ? oldest : detail::position_of(qp, psn));
   }
   if (nack.reason == wire::NackReason::receiver_not_ready)
     return on_receiver_not_ready(now, qp, psn, exact, nack.vendor_info);
@@ -347,17 +415,20 @@ void Requester::on_ack(Time now, QueuePairState& qp, const wire::RxPacket& packe
     return;
   }
   if (wire::is_nak(ack.aeth.code())) {
-    // A responder may refuse what it has received, and SACKs say so; not what it has completed.
-    if (!psn.before(oldest_unfinished(qp).first)) return fail_by_nak(now, qp, psn, ack.aeth.code());
+    // A responder may refuse what it has received, and SACKs say so; not what it has completed:
+    // without its response, a READ or an atomic is not.
+    const bool unanswered = tx.queue.done() != tx.queue.acknowledged();
+    const SendWqe& oldest = unanswered ? tx.queue.at(tx.queue.done()) : detail::oldest_waiting(qp);
+    if (!psn.before(oldest.first)) return fail_by_nak(now, qp, psn, ack.aeth.code());
     ++ctx_.stats.drops.implausible;
     return;
   }
-  const Ended ended = ended_by(qp, psn);
+  const detail::Ended ended = detail::ended_by(qp, psn);
   if (!ended.any()) {
     ++ctx_.stats.drops.stale;
     return;
   }
-  const Msn oldest{oldest_waiting(qp).msn};
+  const Msn oldest{detail::oldest_waiting(qp).msn};
   if (!detail::may_be_answer(
           ack.aeth.msn.value(), oldest,
           static_cast<std::uint32_t>(tx.next_msn - oldest) - (tx.next_packet > 0))) {
@@ -367,53 +438,12 @@ void Requester::on_ack(Time now, QueuePairState& qp, const wire::RxPacket& packe
   complete(now, qp, ended);
 }
 
-/// The oldest message that the peer may still refuse: one without Transport ACK, or a READ or an
-/// atomic without its response; there must be one.
-const SendWqe& Requester::oldest_unfinished(QueuePairState& qp) noexcept {
-  const SendQueue& q = qp.tx.queue;
-  return q.done() != q.acknowledged() ? q.at(q.done()) : oldest_waiting(qp);
-}
-
-/// The oldest message without Transport ACK, sent wholly or in part; there must be one.
-const SendWqe& Requester::oldest_waiting(QueuePairState& qp) noexcept {
-  const SendQueue& q = qp.tx.queue;
-  if (!qp.rc) return q.at(q.acknowledged());
-  const RcState& rc = *qp.rc_state;
-  const SendQueue& r = rc.responses;
-  const bool part = qp.tx.next_packet > 0;
-  const bool request = q.waiting() > 0 || (part && !rc.answering);
-  const bool response = r.waiting() > 0 || (part && rc.answering);
-  if (!request) return r.at(r.acknowledged());
-  if (!response) return q.at(q.acknowledged());
-  const SendWqe& a = q.at(q.acknowledged());
-  const SendWqe& b = r.at(r.acknowledged());
-  return a.first.before(b.first) ? a : b;
-}
-
-/// Numbers of the oldest messages that were sent whole and end with or before `psn`. Takes time for
-/// these only.
-Requester::Ended Requester::ended_by(QueuePairState& qp, Psn psn) noexcept {
-  Ended ended;
-  const auto count = [&](const SendQueue& q) {
-    std::uint32_t p = q.acknowledged();
-    for (; p != q.sending(); ++p) {
-      const SendWqe& w = q.at(p);
-      const Psn last = w.first + static_cast<std::int32_t>(w.packets - 1);
-      if (psn.before(last)) break;
-      ended.last = !ended.any() || ended.last.before(last) ? last : ended.last;
-      ++(&q == &qp.tx.queue ? ended.requests : ended.responses);
-    }
-  };
-  count(qp.tx.queue);
-  if (qp.rc) count(qp.rc_state->responses);
-  return ended;
-}
-
 /// The responder refused a request. With RC it has executed everything before that.
 void Requester::fail_by_nak(Time now, QueuePairState& qp, Psn psn,
                             wire::Syndrome syndrome) noexcept {
   if (qp.rc)
-    if (const Ended before = ended_by(qp, psn - 1); before.any()) complete(now, qp, before);
+    if (const detail::Ended before = detail::ended_by(qp, psn - 1); before.any())
+      complete(now, qp, before);
   QpErrorCause cause = QpErrorCause::nak_remote_operational;
   WcStatus status = WcStatus::rem_op_err;
   if (syndrome == wire::Syndrome::invalid_request) {
@@ -423,12 +453,12 @@ void Requester::fail_by_nak(Time now, QueuePairState& qp, Psn psn,
     cause = QpErrorCause::nak_remote_access;
     status = WcStatus::rem_access_err;
   }
-  teardown_.fail(qp, cause, status, position_of(qp, psn));
+  teardown_.fail(qp, cause, status, detail::position_of(qp, psn));
 }
 
 /// The oldest messages have their Transport ACK: completes them in posting order, as far as no
 /// response is missing.
-void Requester::complete(Time now, QueuePairState& qp, const Ended& ended) noexcept {
+void Requester::complete(Time now, QueuePairState& qp, const detail::Ended& ended) noexcept {
   RequesterState& tx = qp.tx;
   take_cack(now, qp, ended.last);
   // The SACK that tells of these packets may still come: congestion control learns about them then.
@@ -440,7 +470,7 @@ void Requester::complete(Time now, QueuePairState& qp, const Ended& ended) noexc
     qp.rc ? tx.queue.acknowledge() : tx.queue.finish();
   }
   if (qp.rc) [[unlikely]]
-    finish_rc(qp, ended);
+    detail::finish_rc(qp, ended);
   qp.heard = true;
   ctx_.retire(qp);
   qp.tx.on_progress(now);
@@ -448,35 +478,6 @@ void Requester::complete(Time now, QueuePairState& qp, const Ended& ended) noexc
   ctx_.ready.wake(*qp.peer);
   ctx_.ready.wake_starved();
   ctx_.rearm(qp, now);
-}
-
-// ----------------------------------------------------------------------------------- responses
-
-void Requester::on_response(Time now, QueuePairState& qp) noexcept {
-  qp.tx.on_progress(now);
-}
-
-void Requester::on_answered(Time now, QueuePairState& qp) noexcept {
-  ReadTable& reads = qp.rc_state->reads;
-  reads.pop();
-  Context::finish(qp);
-  ctx_.retire(qp);
-  ctx_.ready.update(qp);
-  ctx_.rearm(qp, now);
-}
-
-void Requester::finish_rc(QueuePairState& qp, const Ended& ended) noexcept {
-  RcState& rc = *qp.rc_state;
-  const SendQueue& q = qp.tx.queue;
-  for (std::uint32_t p = q.acknowledged() - ended.requests; p != q.acknowledged(); ++p)
-    if (const SendWqe& w = q.at(p); w.numbered()) {
-      rc.receiver.tries = 0;
-      // It was refused, and a second copy of it was not.
-      if (!Rqmsn{w.rqmsn}.before(rc.receiver.from)) rc.receiver.waiting = false;
-    }
-  for (std::uint32_t n = ended.responses; n > 0; --n) rc.responses.finish();
-  if (ended.responses > 0) rc.reported = 0;
-  Context::finish(qp);
 }
 
 /// Responses that the peer has whole are done: their Transport ACK may be late, since it speaks of
@@ -499,25 +500,6 @@ void Requester::finish_reported(QueuePairState& qp) noexcept {
     rc.reported = 0;
   }
   if (r.done() != before) ctx_.retire(qp);
-}
-
-/// Position in the send queue of the message of a PSN; of the oldest message if that is unknown.
-std::optional<std::uint32_t> Requester::position_of(QueuePairState& qp, Psn psn) noexcept {
-  SendQueue& q = qp.tx.queue;
-  if (q.empty()) return std::nullopt;
-  if (qp.rc && qp.tx.window.contains(psn)) {
-    const SentMessage message = message_of(qp, psn);
-    return message.queue == &q ? std::optional(message.position) : std::nullopt;
-  }
-  for (std::uint32_t p = q.done(); p != q.sending(); ++p) {
-    const std::int32_t offset = psn - q.at(p).first;
-    if (offset >= 0 && static_cast<std::uint32_t>(offset) < q.at(p).packets) return p;
-  }
-  if (q.backlog() && qp.tx.next_packet > 0) {
-    const std::int32_t offset = psn - q.at(q.sending()).first;
-    if (offset >= 0 && static_cast<std::uint32_t>(offset) < qp.tx.next_packet) return q.sending();
-  }
-  return q.done();
 }
 
 // Requester: SACKs (mrc-1.0 §2.7).
@@ -581,6 +563,78 @@ inline constexpr Duration kHalfTimestampSpan{128 * 0x8000};
   return bits == 0 ? 0 : ~bits & (~std::uint64_t{0} >> std::countl_zero(bits));
 }
 
+/// Can a packet without a reflected time stamp be timed? If the peer reflects none, and the packet
+/// was sent once, and this SACK is the first to report it and was sent for it: it names the packet,
+/// or the packet is the newest one that has arrived. A packet that arrived before others would be
+/// timed until the SACK that they brought about.
+inline bool timed_by_psn(Time now, RequesterState& tx, const wire::SackPacket& sack, Psn trigger,
+                         reliability::Packet sent) noexcept {
+  if (sent.transmissions() != 1) return false;
+  if (tx.unreflected < kUnreflected) {
+    ++tx.unreflected;
+    return false;
+  }
+  if (sent.state() != reliability::PacketState::outstanding) return false;
+  if (now - sent.sent() >= reliability::kOldestSent) return false;  // it may have been sent earlier
+  return sack.seth.ack_psn_offset() != 0 || is_newest_in(sack.seth, trigger);
+}
+
+/// True if a newer SACK has already been processed: its state, the MPR above all, takes precedence.
+/// Two SACKs of one cumulative PSN may have the same byte count: its unit is 256 bytes, and not
+/// every peer counts. A clear bit for a packet already reported then shows which one is older.
+inline bool overtaken(const QueuePairState& qp, const wire::SackPacket& sack) noexcept {
+  const SackOrder order{sack.seth.cack_psn(), sack.cc.rcvd_bytes.value()};
+  const SackOrder& newest = qp.tx.newest_sack;
+  if (newest.after(order)) return true;
+  if (order.cack != newest.cack) return false;
+  const reliability::SendWindow& window = qp.tx.window;
+  const Psn base = order.cack + sack.seth.sack_offset();
+  for (std::uint64_t h = holes_in(sack.seth.sack_bitmap.value()); h != 0; h &= h - 1) {
+    const Psn psn = base + std::countr_zero(h);
+    if (window.contains(psn) && window.at(psn).state() == reliability::PacketState::reported)
+      return true;
+  }
+  return false;
+}
+
+/// A SACK shows that an outstanding packet was missing when a later PSN had arrived: records how
+/// strong the evidence for a loss is.
+[[gnu::always_inline]] inline void note_missing(QueuePairState& qp, Psn psn) noexcept {
+  reliability::Packet packet = qp.tx.window.at(psn);
+  if (packet.state() != reliability::PacketState::outstanding) return;
+  path::PathSet& paths = qp.peer->paths;
+  if (paths.passed(packet.path(), packet.sent())) {
+    qp.tx.passed += packet.missed() != reliability::Missed::passed;
+    packet.set_missed(reliability::Missed::passed);
+  } else if (packet.missed() != reliability::Missed::passed) {
+    // What left at one moment keeps its order on a path as well, but hosts may delay parts of it
+    // differently: lost when it is as old as round trips usually become.
+    packet.set_missed(passed_in_burst(qp.tx.window, psn, packet) ? reliability::Missed::passed
+                                                                 : reliability::Missed::absent);
+  }
+}
+
+/// Hands a SACK to congestion control. The bytes newly received are those of the packets that it
+/// was the first to report, by the records of this side: peers count rcvd_bytes in several ways
+/// ([C-15]), and no way of counting can corrupt the account that queue pairs share. Of a SACK that
+/// was overtaken nothing else is used: the window follows the present state of the network.
+inline void feed_congestion(Time now, QueuePairState& qp, const wire::SackPacket& sack,
+                            const RttSample& rtt, bool overtaken) noexcept {
+  RequesterState& tx = qp.tx;
+  cc::SackSample sample;
+  sample.now = now;
+  sample.early = std::exchange(tx.reported_early, 0);
+  sample.newly = sample.early + std::exchange(tx.reported, 0);
+  if (!overtaken) {
+    sample.rtt = rtt.rtt;
+    sample.has_rtt = rtt.valid;
+    sample.ecn = sack.seth.m() == wire::SackMark::skip_once;
+    sample.rcv_cwnd_pen = sack.cc.rcv_cwnd_pen();
+    sample.restore_cwnd = sack.cc.restore_cwnd();
+  }
+  qp.peer->congestion.on_sack(sample);
+}
+
 }  // namespace detail
 
 void Requester::on_sack(Time now, QueuePairState& qp, const wire::RxPacket& packet) noexcept {
@@ -598,7 +652,7 @@ void Requester::on_sack(Time now, QueuePairState& qp, const wire::RxPacket& pack
   }
   // An answer to a probe names one of the last that were sent.
   if (sack.seth.probe()) {
-    const auto late = static_cast<std::uint16_t>(tx.probe_id - sack.seth.probe_id());
+    const auto late = static_cast<std::uint16_t>(tx.probe_id - sack.seth.probe_id.value());
     if (late >= detail::kLateProbes) {
       DropStats& drops = ctx_.stats.drops;
       ++(late < 0x8000 ? drops.stale : drops.implausible);
@@ -608,9 +662,10 @@ void Requester::on_sack(Time now, QueuePairState& qp, const wire::RxPacket& pack
   ++ctx_.stats.sacks_received;
   qp.heard = true;
 
-  const bool overtaken = Requester::overtaken(qp, sack);
+  const bool overtaken = detail::overtaken(qp, sack);
   if (!overtaken) tx.newest_sack = {cack, sack.cc.rcvd_bytes.value()};
-  const RttSample sample = sample_rtt(now, qp, sack);  // first: take_cack() may free the record
+  const detail::RttSample sample =
+      sample_rtt(now, qp, sack);  // first: take_cack() may free the record
   // A peer that has received everything and answers is at work on a response.
   if (sack.seth.probe() && qp.rc && tx.window.empty()) tx.start_anew(now);
   if (sack.seth.m() != wire::SackMark::none) apply_mark(now, qp, sack, sample.path);
@@ -627,7 +682,7 @@ void Requester::on_sack(Time now, QueuePairState& qp, const wire::RxPacket& pack
   if (qp.rc) finish_reported(qp);
   if (!overtaken && sack.seth.mpr != 0 && qp.attributes.dynamic_mpr && qp.remote.dynamic_mpr)
     tx.range = std::min(tx.fixed_range, sack.seth.mpr * kMprUnit);
-  feed_congestion(now, qp, sack, sample, overtaken);
+  detail::feed_congestion(now, qp, sack, sample, overtaken);
   if (!qp.review_hook.is_linked()) to_review_.push_back(qp);
   ctx_.ready.update(qp);
   ctx_.ready.wake(*qp.peer);
@@ -636,17 +691,17 @@ void Requester::on_sack(Time now, QueuePairState& qp, const wire::RxPacket& pack
 }
 
 /// The round-trip time of the packet or probe that triggered a SACK.
-[[gnu::always_inline]] inline Requester::RttSample Requester::sample_rtt(
+[[gnu::always_inline]] inline detail::RttSample Requester::sample_rtt(
     Time now, QueuePairState& qp, const wire::SackPacket& sack) noexcept {
   RequesterState& tx = qp.tx;
-  RttSample sample;
+  detail::RttSample sample;
   if (sack.seth.probe()) return sample_probe(now, qp, sack);
   const Psn trigger = sack.seth.cack_psn() + sack.seth.ack_psn_offset();
   if (!tx.window.contains(trigger)) return sample;
   const reliability::Packet sent = tx.window.at(trigger);
   if (detail::is_last_transmission(sent, now, sack.cc.tx_timestamp.value()))
     tx.unreflected = 0;
-  else if (!timed_by_psn(now, tx, sack, trigger, sent))
+  else if (!detail::timed_by_psn(now, tx, sack, trigger, sent))
     return sample;
   sample.rtt = now - sent.sent();
   sample.valid = ctx_.options.timestamps;
@@ -655,30 +710,14 @@ void Requester::on_sack(Time now, QueuePairState& qp, const wire::RxPacket& pack
   return sample;
 }
 
-/// Can a packet without a reflected time stamp be timed? If the peer reflects none, and the packet
-/// was sent once, and this SACK is the first to report it and was sent for it: it names the packet,
-/// or the packet is the newest one that has arrived. A packet that arrived before others would be
-/// timed until the SACK that they brought about.
-bool Requester::timed_by_psn(Time now, RequesterState& tx, const wire::SackPacket& sack,
-                             Psn trigger, reliability::Packet sent) noexcept {
-  if (sent.transmissions() != 1) return false;
-  if (tx.unreflected < detail::kUnreflected) {
-    ++tx.unreflected;
-    return false;
-  }
-  if (sent.state() != reliability::PacketState::outstanding) return false;
-  if (now - sent.sent() >= reliability::kOldestSent) return false;  // it may have been sent earlier
-  return sack.seth.ack_psn_offset() != 0 || detail::is_newest_in(sack.seth, trigger);
-}
-
 /// The round-trip time of a reliability probe, and what its answer proves: the probe has overtaken
 /// what was sent before it. An older probe is equally conclusive if no packet followed it: its
 /// answer may only be late, and that to the newest be lost.
-Requester::RttSample Requester::sample_probe(Time now, QueuePairState& qp,
-                                             const wire::SackPacket& sack) noexcept {
+detail::RttSample Requester::sample_probe(Time now, QueuePairState& qp,
+                                          const wire::SackPacket& sack) noexcept {
   RequesterState& tx = qp.tx;
-  RttSample sample;
-  const auto older = static_cast<std::uint16_t>(tx.probe_id - sack.seth.probe_id());
+  detail::RttSample sample;
+  const auto older = static_cast<std::uint16_t>(tx.probe_id - sack.seth.probe_id.value());
   const auto same = static_cast<std::uint16_t>(tx.probe_id - tx.probe_first);
   if (!tx.probe_pending || older > same) return sample;
   ++ctx_.stats.probe_answers;
@@ -717,24 +756,6 @@ void Requester::take_cack(Time now, QueuePairState& qp, Psn cack) noexcept {
   qp.tx.on_progress(now);
 }
 
-/// True if a newer SACK has already been processed: its state, the MPR above all, takes precedence.
-/// Two SACKs of one cumulative PSN may have the same byte count: its unit is 256 bytes, and not
-/// every peer counts. A clear bit for a packet already reported then shows which one is older.
-bool Requester::overtaken(const QueuePairState& qp, const wire::SackPacket& sack) noexcept {
-  const SackOrder order{sack.seth.cack_psn(), sack.cc.rcvd_bytes.value()};
-  const SackOrder& newest = qp.tx.newest_sack;
-  if (newest.after(order)) return true;
-  if (order.cack != newest.cack) return false;
-  const reliability::SendWindow& window = qp.tx.window;
-  const Psn base = order.cack + sack.seth.sack_offset();
-  for (std::uint64_t h = detail::holes_in(sack.seth.sack_bitmap.value()); h != 0; h &= h - 1) {
-    const Psn psn = base + std::countr_zero(h);
-    if (window.contains(psn) && window.at(psn).state() == reliability::PacketState::reported)
-      return true;
-  }
-  return false;
-}
-
 /// A set bit is definite. A clear bit below a set one means that the PSN was missing when a later
 /// one had arrived. Clear bits above the highest set bit carry no information, nor do any clear
 /// bits of a SACK that a newer one has overtaken.
@@ -747,25 +768,7 @@ void Requester::take_sack_bits(Time now, QueuePairState& qp, Psn base, std::uint
   if (!shows_gaps) return;
   for (std::uint64_t holes = detail::holes_in(bits); holes != 0; holes &= holes - 1) {
     const Psn psn = base + std::countr_zero(holes);
-    if (window.contains(psn)) note_missing(qp, psn);
-  }
-}
-
-/// A SACK shows that an outstanding packet was missing when a later PSN had arrived: records how
-/// strong the evidence for a loss is.
-[[gnu::always_inline]] inline void Requester::note_missing(QueuePairState& qp, Psn psn) noexcept {
-  reliability::Packet packet = qp.tx.window.at(psn);
-  if (packet.state() != reliability::PacketState::outstanding) return;
-  path::PathSet& paths = qp.peer->paths;
-  if (paths.passed(packet.path(), packet.sent())) {
-    qp.tx.passed += packet.missed() != reliability::Missed::passed;
-    packet.set_missed(reliability::Missed::passed);
-  } else if (packet.missed() != reliability::Missed::passed) {
-    // What left at one moment keeps its order on a path as well, but hosts may delay parts of it
-    // differently: lost when it is as old as round trips usually become.
-    packet.set_missed(detail::passed_in_burst(qp.tx.window, psn, packet)
-                          ? reliability::Missed::passed
-                          : reliability::Missed::absent);
+    if (window.contains(psn)) detail::note_missing(qp, psn);
   }
 }
 
@@ -786,27 +789,6 @@ void Requester::take_sack_bits(Time now, QueuePairState& qp, Psn base, std::uint
   qp.tx.reported += size;
   if (peer.sizes.doubted() != 0 && certain && Peer::is_large(size)) [[unlikely]]
     peer.sizes.on_delivered(plane);
-}
-
-/// Hands a SACK to congestion control. The bytes newly received are those of the packets that it
-/// was the first to report, by the records of this side: peers count rcvd_bytes in several ways
-/// ([C-15]), and no way of counting can corrupt the account that queue pairs share. Of a SACK that
-/// was overtaken nothing else is used: the window follows the present state of the network.
-void Requester::feed_congestion(Time now, QueuePairState& qp, const wire::SackPacket& sack,
-                                const RttSample& rtt, bool overtaken) noexcept {
-  RequesterState& tx = qp.tx;
-  cc::SackSample sample;
-  sample.now = now;
-  sample.early = std::exchange(tx.reported_early, 0);
-  sample.newly = sample.early + std::exchange(tx.reported, 0);
-  if (!overtaken) {
-    sample.rtt = rtt.rtt;
-    sample.has_rtt = rtt.valid;
-    sample.ecn = sack.seth.m() == wire::SackMark::skip_once;
-    sample.rcv_cwnd_pen = sack.cc.rcv_cwnd_pen();
-    sample.restore_cwnd = sack.cc.restore_cwnd();
-  }
-  qp.peer->congestion.on_sack(sample);
 }
 
 // Requester: losses (mrc-1.0 §2.9, §2.10).
@@ -1027,7 +1009,7 @@ void Requester::write_probe(Time now, const ControlItem& item, QueuePairState& q
   p.peth.probe_id = item.id;
   p.peth.spdcid = connection_id(qp.qpn);
   p.peth.dpdcid = connection_id(qp.remote.qpn);
-  p.peth.set_tx_timestamp(wire::timestamp_of(now));
+  p.peth.tx_timestamp = wire::timestamp_of(now);
   const std::uint32_t order = qp.tx.window.send_order();
   if (order != qp.tx.probe_order) qp.tx.probe_first = item.id;
   qp.tx.probe_sent = now;

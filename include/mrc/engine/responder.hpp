@@ -6,7 +6,6 @@
 #include "mrc/core/error.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/context.hpp"
-#include "mrc/engine/requester.hpp"
 #include "mrc/engine/verbs_types.hpp"
 #include "mrc/wire/burst.hpp"
 #include "mrc/wire/transport.hpp"
@@ -27,9 +26,8 @@ namespace mrc::inline v0_1::engine {
 /// state at that time. Calls Teardown when it refuses a request.
 class Responder {
  public:
-  /// The arguments must outlive this object. `requester` is told of the responses to its requests.
-  Responder(Context& context, Teardown& teardown, Requester& requester)
-      : ctx_(context), teardown_(teardown), requester_(requester) {}
+  /// The arguments must outlive this object.
+  Responder(Context& context, Teardown& teardown) : ctx_(context), teardown_(teardown) {}
 
   /// A queue pair moves to RTR: its responder state begins anew.
   void start(QueuePairState& qp) noexcept;
@@ -85,7 +83,6 @@ class Responder {
   /// Executes the READs and atomics of the peer before which nothing is missing any more, as far as
   /// there is room for responses. `plane`: for a NAK. False if one had to be refused.
   bool execute(Time now, QueuePairState& qp, Plane plane) noexcept;
-  void write_held(QueuePairState& qp) noexcept;
   [[nodiscard]] bool finish_operations(Time now, QueuePairState& qp, Plane plane) noexcept;
 
   void on_not_fresh(Time now, QueuePairState& qp, const wire::RxPacket& packet,
@@ -121,7 +118,6 @@ class Responder {
 
   Context& ctx_;
   Teardown& teardown_;
-  Requester& requester_;
 };
 
 }  // namespace mrc::inline v0_1::engine

@@ -809,17 +809,8 @@ Responder::Fate Responder::take_response(Time now, QueuePairState& qp, const wir
     payload = payload.first(payload.size() - rc.reads.hold(number, payload));
   detail::scatter(ctx_.memory, sges, w.reth->va, payload);
   --rc.reads.missing(number);
-  Requester::on_response(now, qp);
+  qp.tx.on_progress(now);  // the peer is at work
   return Fate::accept;
-}
-
-/// The response to the oldest READ or atomic is whole: writes what was held back of it.
-void Responder::write_held(QueuePairState& qp) noexcept {
-  const ReadTable& reads = qp.rc_state->reads;
-  const Bytes end = reads.held();
-  SendWqe& request = qp.tx.queue.at(reads.position(reads.oldest()));
-  detail::scatter(ctx_.memory, std::span(SendQueue::sges(request), request.sges),
-                  request.message_length() - end.size(), end);
 }
 
 /// A packet was accepted: requests of the peer whose turn has come are executed, own ones whose
@@ -827,8 +818,15 @@ void Responder::write_held(QueuePairState& qp) noexcept {
 bool Responder::finish_operations(Time now, QueuePairState& qp, Plane plane) noexcept {
   RcState& rc = *qp.rc_state;
   while (rc.reads.answered()) {
-    write_held(qp);
-    requester_.on_answered(now, qp);
+    const Bytes end = rc.reads.held();
+    SendWqe& request = qp.tx.queue.at(rc.reads.position(rc.reads.oldest()));
+    detail::scatter(ctx_.memory, std::span(SendQueue::sges(request), request.sges),
+                    request.message_length() - end.size(), end);
+    rc.reads.pop();
+    Context::finish(qp);
+    ctx_.retire(qp);
+    ctx_.ready.update(qp);
+    ctx_.rearm(qp, now);
   }
   return rc.requests.empty() || execute(now, qp, plane);
 }

@@ -10,6 +10,7 @@
 #include "mrc/engine/endpoint_service.hpp"
 #include "mrc/engine/queue_pair.hpp"
 #include "mrc/engine/queues.hpp"
+#include "mrc/engine/requester.hpp"
 #include "mrc/engine/responder.hpp"
 #include "mrc/engine/send_window.hpp"
 #include "mrc/wire/burst.hpp"
