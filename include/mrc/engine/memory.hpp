@@ -116,7 +116,6 @@ class MemoryTable {
     return index < entries_.size() && entries_[index].key == key ? entries_[index].copies : 0;
   }
 
-  /// The region of a key, or null.
   [[nodiscard]] MemoryEntry* find(std::uint32_t key) noexcept {
     const std::uint32_t index = index_of(key);
     if (index >= entries_.size()) return nullptr;
@@ -149,7 +148,6 @@ class MemoryTable {
                : Errc::invalid_lkey;
   }
 
-  /// Is [address, address + length) in the region?
   [[nodiscard]] static bool inside(const MemoryEntry& e, std::uint64_t address,
                                    std::uint64_t length) noexcept {
     const auto base = reinterpret_cast<std::uint64_t>(e.address);
@@ -398,8 +396,8 @@ class DeferredStores {
   };
   /// A queue pair's deferred stores, in PSN order.
   struct List {
-    Index head = kNone;  ///< lowest PSN; kNone if the list is empty
-    Index last = kNone;  ///< highest PSN; kNone if the list is empty
+    Index head = kNone;  ///< lowest PSN
+    Index last = kNone;  ///< highest PSN
   };
 
   explicit DeferredStores(std::size_t capacity) : stores_(capacity) {
@@ -444,7 +442,6 @@ class DeferredStores {
     }
     if (list.head == kNone) list.last = kNone;
   }
-  /// Empties a list without writing.
   void drop(List& list) noexcept {
     for (Index i = list.head; i != kNone; i = stores_[i].next) free_.push_back(i);
     list = {};

@@ -32,7 +32,7 @@
 
 namespace mrc::inline v0_1::engine {
 
-/// What a queue pair has beside MRC's state for SEND, READ and atomics (docs/extensions.md).
+// What a queue pair has beside MRC's state for SEND, READ and atomics (docs/extensions.md).
 
 using reliability::RequestNumber;
 
@@ -48,19 +48,15 @@ struct PeerRequest {
 };
 
 /// Own READs and atomics that wait for their response, by number. A response is whole when all of
-/// its packets have arrived, whatever else of the peer's is missing: messages before it may have to
-/// wait for a receive that this side posts only after its READ. The table also keeps the ends of
-/// responses that must not be visible before the responses in front of them. One thread.
+/// its packets have arrived, whatever else of the peer's is missing: messages before it may wait
+/// for a receive that this side posts only after its READ. The table also keeps the ends of
+/// responses that must not be visible before the responses in front of them.
 class ReadTable {
  public:
-  /// Bytes of a response that can be held back.
-  static constexpr std::uint32_t kHeldBytes = DeferredStores::kBytes;
-
   /// `limit`: most of them, 0 .. 128.
   explicit ReadTable(std::uint32_t limit)
       : entries_(limit == 0 ? 1 : std::bit_ceil(limit)), limit_(limit) {}
 
-  /// Empties the table; numbers start at 0.
   void start(std::uint32_t limit) noexcept {
     begin_ = next_ = {};
     set_limit(limit);
@@ -73,13 +69,11 @@ class ReadTable {
   void reserve(std::uint32_t limit) {
     if (limit > entries_.size() && count() == 0) entries_.resize(std::bit_ceil(limit));
   }
-  /// Requests that wait.
   [[nodiscard]] std::uint32_t count() const noexcept {
     return static_cast<std::uint32_t>(next_ - begin_);
   }
-  /// No further one may be sent.
   [[nodiscard]] bool full() const noexcept { return count() >= limit_; }
-  /// A request is sent for the first time: its number. `packets`: of its response. Needs !full().
+  /// A request is sent for the first time: its number. `packets`: of its response.
   [[nodiscard]] RequestNumber add(std::uint32_t position, std::uint32_t packets) noexcept {
     entries_[slot(next_)] = {position, packets, 0, {}};
     const RequestNumber number = next_;
@@ -88,7 +82,6 @@ class ReadTable {
   }
   /// The oldest request that waits; the next one to be sent if none does.
   [[nodiscard]] RequestNumber oldest() const noexcept { return begin_; }
-  /// Does the request with this number wait?
   [[nodiscard]] bool waits(RequestNumber number) const noexcept {
     const std::int32_t ahead = number - begin_;
     return ahead >= 0 && static_cast<std::uint32_t>(ahead) < count();
@@ -101,11 +94,11 @@ class ReadTable {
   [[nodiscard]] std::uint32_t& missing(RequestNumber number) noexcept {
     return entries_[slot(number)].missing;
   }
-  /// Keeps the last bytes of a response, which must not be empty, until the request is the oldest
-  /// one and its response is whole. Returns how many.
+  /// Keeps the last bytes of a response that is not empty; returns how many.
   std::uint32_t hold(RequestNumber number, Bytes response) noexcept {
     Entry& e = entries_[slot(number)];
-    e.held = static_cast<std::uint32_t>(std::min<std::size_t>(response.size(), kHeldBytes));
+    e.held =
+        static_cast<std::uint32_t>(std::min<std::size_t>(response.size(), DeferredStores::kBytes));
     std::memcpy(e.end, response.last(e.held).data(), e.held);
     return e.held;
   }
@@ -118,16 +111,14 @@ class ReadTable {
   [[nodiscard]] bool answered() const noexcept {
     return count() > 0 && entries_[slot(begin_)].missing == 0;
   }
-  /// Removes it.
   void pop() noexcept { ++begin_; }
-  /// Heap bytes of this table.
   [[nodiscard]] std::size_t memory() const noexcept { return entries_.capacity() * sizeof(Entry); }
 
  private:
   struct Entry {
     std::uint32_t position = 0, missing = 0;
-    std::uint32_t held = 0;             ///< bytes in `end`
-    std::uint8_t end[kHeldBytes] = {};  ///< of the response
+    std::uint32_t held = 0;                         ///< bytes in `end`
+    std::uint8_t end[DeferredStores::kBytes] = {};  ///< of the response
   };
 
   [[nodiscard]] std::size_t slot(RequestNumber number) const noexcept {
@@ -149,7 +140,6 @@ struct ReceiverWait {
   Time until{};            ///< end of the wait
   Time counted{};          ///< end of the newest wait in `tries`
 
-  /// Does this message wait?
   [[nodiscard]] bool holds(const SendWqe& w) const noexcept {
     return waiting && w.numbered() && !Rqmsn{w.rqmsn}.before(from);
   }
@@ -157,15 +147,14 @@ struct ReceiverWait {
 
 /// The state of both halves, of queue pairs that offer the operations.
 struct RcState {
-  /// Room for as many READs and atomics as `attributes` say, in both directions. `responses` are
-  /// entries of `pool`, which must outlive it. Throws std::bad_alloc.
+  /// Room for as many READs and atomics as `attributes` say. `pool` must outlive it. Throws
+  /// std::bad_alloc.
   RcState(const QpAttributes& attributes, SendPool& pool)
       : responses(pool, std::max<std::uint32_t>(1, attributes.max_rd_atomic_dest), 1, 16),
         reads(attributes.max_rd_atomic),
         requests(attributes.max_rd_atomic_dest) {}
 
-  /// The first PSN to send where the peer offers RC: it may have to be told, and used, before the
-  /// program says in RTS which one it wants.
+  /// The first PSN to send where the peer offers RC: it may be told, and used, before RTS.
   Psn drawn_psn;
   std::optional<Psn> own_psn;  ///< the one that it wants: counts with other peers
 
@@ -183,7 +172,6 @@ struct RcState {
   [[nodiscard]] bool all_answered(Psn cack) noexcept {
     return requests.ready(cack) == nullptr && responses.empty();
   }
-  /// Bytes of this object and its heap memory.
   [[nodiscard]] std::size_t memory() const noexcept {
     return sizeof(*this) + responses.memory() + reads.memory() + requests.memory();
   }
@@ -208,8 +196,7 @@ struct QpInit {
 };
 
 /// What tells the order in which a responder made its SACKs: the cumulative PSN, and, while that
-/// stands still, the count of received bytes. Whatever a peer counts there, it never counts back;
-/// one that counts nothing says nothing.
+/// stands still, the count of received bytes, which never goes back, whatever a peer counts there.
 struct SackOrder {
   Psn cack;                      ///< cumulative PSN
   std::uint32_t rcvd_bytes = 0;  ///< CC_STATE.rcvd_bytes, modulo 2^24
@@ -224,8 +211,7 @@ struct SackOrder {
 
 /// Requester state of a queue pair (mrc-1.0 §2.5, Table 7-4). Written by Requester and DataSender.
 struct RequesterState {
-  /// Reserves room for the send queue in `writes`. Packet records are taken from `packets` only
-  /// while packets are in flight. Both must outlive it.
+  /// `writes` and `packets` must outlive it.
   RequesterState(const QpInit& init, SendPool& writes, reliability::PacketPool& packets)
       : queue(writes, init.capacity.send,
               std::max(init.capacity.send_sges, init.capacity.atomics ? 2u : 0u),
@@ -283,14 +269,12 @@ struct RequesterState {
   /// that has answered a probe, though not often enough to be GOOD again, is worth more.
   [[nodiscard]] bool in_vain() const noexcept { return retries.expired() >= 2; }
 
-  /// The cumulative PSN advanced or a message completed: timers and retry counters restart
-  /// (mrc-1.0 §2.10).
+  /// The cumulative PSN advanced or a message completed (mrc-1.0 §2.10).
   void on_progress(Time now) noexcept {
     ++acknowledged;
     start_anew(now);
   }
-  /// The peer works on what the oldest packet has brought it, though it has acknowledged nothing
-  /// new: timers and retry counters restart.
+  /// The peer is at work: timers and retry counters restart.
   void start_anew(Time now) noexcept {
     retries.reset();
     probes = probe_series = 0;
@@ -298,8 +282,8 @@ struct RequesterState {
   }
   /// Most series of probes that retransmissions begin before there is progress.
   static constexpr std::uint8_t kMaxProbeSeries = 8;
-  /// After a retransmission a new series of probes begins. Their number is bounded, so that the
-  /// timer expires where only probes get through, as on a path with too small an MTU.
+  /// After a retransmission a new series of probes begins. Not for ever: the timer is to expire
+  /// where only probes get through, as on a path with too small an MTU.
   void ask_again() noexcept {
     if (probes == 0 || probe_series == kMaxProbeSeries) return;
     ++probe_series;
@@ -339,8 +323,7 @@ struct ResponderState {
         wimms(init.attributes.max_wimm_dest),
         window(init.attributes.mpr_dest * kMprUnit, settling) {}
 
-  /// Gives the tables the sizes that these attributes ask for; what they held is lost. Throws
-  /// std::bad_alloc.
+  /// Gives the tables the sizes of `attributes`; what they held is lost. Throws std::bad_alloc.
   void resize(const QpAttributes& attributes) {
     if (window.range() != attributes.mpr_dest * kMprUnit)
       window = reliability::ReceiveWindow(attributes.mpr_dest * kMprUnit, window.settling());
@@ -388,17 +371,14 @@ struct ResponderState {
 
 /// Base of what has a timer in an engine: a queue pair or a peer.
 struct EngineTimer : TimerNode {
-  /// What the timer belongs to.
   enum class Owner : std::uint8_t { queue_pair, peer };
-  /// A timer of a derived object of type `o`, not scheduled.
   explicit EngineTimer(Owner o) noexcept : owner(o) {}
   const Owner owner;  ///< type that it can be cast to
 };
 
 /// A queue pair inside an engine: identity, connection state and both halves.
 struct QueuePairState : EngineTimer {
-  /// A queue pair in RESET. Reserves room for the send queue in `writes`. `settling`: see
-  /// ResponderState. Throws std::bad_alloc.
+  /// A queue pair in RESET. `settling`: see ResponderState. Throws std::bad_alloc.
   QueuePairState(Qpn number, const QpInit& setup, SendPool& writes,
                  reliability::PacketPool& packets, bool settling)
       : EngineTimer(Owner::queue_pair),
@@ -465,7 +445,7 @@ struct QueuePairState : EngineTimer {
   }
   /// Need the peer not know this side yet (RemoteQp::heard_by)? Then its silence means nothing.
   [[nodiscard]] bool unmet(Time now) const noexcept { return !heard && now < remote.heard_by; }
-  /// May the next message of the send queue, `w`, be started (mrc-1.0 §2.8)?
+  /// May `w`, the next message of the send queue, be started (mrc-1.0 §2.8)?
   [[nodiscard]] bool may_start(const SendWqe& w) const noexcept {
     if (w.numbered() && tx.wimm_in_flight >= tx.wimm_limit) return false;
     if (!rc) return true;
@@ -477,7 +457,6 @@ struct QueuePairState : EngineTimer {
   [[nodiscard]] bool backlog() const noexcept {
     return tx.queue.backlog() || (rc && rc_state->responses.backlog());
   }
-  /// The peer has no receive posted for a message that was sent.
   [[nodiscard]] bool waits_for_receiver() const noexcept {
     return rc && rc_state->receiver.waiting;
   }
@@ -490,8 +469,7 @@ struct QueuePairState : EngineTimer {
     return rc && rc_state->answering ? rc_state->responses : tx.queue;
   }
 
-  /// Does a packet with this BTH, and this difference of its iCRC (RxPacket::check), carry the
-  /// tag of the connection?
+  /// Does a packet carry the tag of the connection? `check`: RxPacket::check.
   [[nodiscard]] bool admits(const wire::Bth& bth, std::uint32_t check) const noexcept {
     return check == expected.check() && (!expected || expected.is_in(bth));
   }
@@ -503,15 +481,14 @@ struct QueuePairState : EngineTimer {
   }
 };
 
-/// Least number of bytes that a packet counts as, in plane windows and quanta: the receive buffer
-/// spends about this much on a small packet's bookkeeping.
+/// Least bytes that a packet counts as, in plane windows and quanta: receive buffers spend about
+/// this much on a small packet.
 inline constexpr std::uint32_t kLeastCharge = 1024;
 
 /// A peer that no data was exchanged with for so long is idle.
 inline constexpr Duration kIdleAfter = std::chrono::milliseconds(100);
 
-/// A remote device, and what all queue pairs connected to it share: the congestion control context
-/// (mrc-1.0 §6.8), path health, reverse paths, bytes in flight per plane, port status.
+/// A remote device, and what all queue pairs connected to it share (mrc-1.0 §6.8).
 struct Peer : EngineTimer {
   /// `seed` determines the order in which paths are used.
   Peer(PeerId number, const PeerSpec& spec, const EngineOptions& options, std::uint64_t seed)
@@ -544,7 +521,6 @@ struct Peer : EngineTimer {
     return paths;
   }
 
-  /// Queue pairs, linked by their ready_hook.
   using ReadyList = intrusive::list<
       QueuePairState,
       intrusive::member_hook<QueuePairState, QueuePairState::Hook, &QueuePairState::ready_hook>,
@@ -614,7 +590,6 @@ struct Peer : EngineTimer {
     return sizes.probed() && (narrow >> plane & 1) == 0;
   }
 
-  /// A packet of that nominal size is lost, which was sent in `plane`.
   void on_loss(Plane plane, std::uint32_t size, Time now) noexcept {
     if (is_large(size)) (void)sizes.on_loss(plane, now);
     (void)pieces.on_loss(plane, now);
@@ -631,7 +606,6 @@ struct Peer : EngineTimer {
     inflight += std::max(size, kLeastCharge);
     if (plane_window != 0 && inflight >= plane_window) full |= plane_bit(plane);
   }
-  /// A packet charged to `plane` has arrived or is lost.
   void release(Plane plane, std::uint32_t size) noexcept {
     std::uint64_t& inflight = plane_inflight[plane];
     inflight -= std::min<std::uint64_t>(inflight, std::max(size, kLeastCharge));
@@ -642,18 +616,15 @@ struct Peer : EngineTimer {
   /// not checked.
   [[nodiscard]] bool came_from_here(Plane plane, std::uint64_t tag) const noexcept {
     if (tag == 0 || source_tags[plane] == tag || source_tags[plane] == 0) return true;
-    for (const auto t : source_tags)
-      if (t == tag) return true;
-    return false;
+    return std::ranges::find(source_tags, tag) != source_tags.end();
   }
 };
 
 /// Gives turns to those who want to send something that is not urgent: so many per second, after a
-/// burst of a sixth as many, but of kLeastBurst at least. A turn is a time in the future, each is
-/// given once, so that thousands who wait need not ask again. One thread.
+/// burst of a sixth as many, but of kLeastBurst at least. A turn is a time in the future, given
+/// once, so that thousands who wait need not ask again.
 class ProbePacer {
  public:
-  /// A burst lets a few peers begin at once, whatever the rate.
   static constexpr std::uint32_t kLeastBurst = 64;
 
   /// `rate`: turns per second; 0: no limit.
@@ -678,15 +649,12 @@ class ProbePacer {
 /// receiver's penalty (mrc-1.0 §6.7, [O-8]) and the MPR of its SACKs (§2.4).
 ///
 /// The penalty follows the fill of the ports' receive buffers: 0 up to three quarters, then growing
-/// to 64, half a window per round trip, for a full one. It is lifted as soon as the buffer is below
-/// three quarters again, and restore_cwnd then gives senders their windows back: the buffer says
-/// nothing about the network. An application can ask for a penalty of its own; the greater counts.
+/// to 64, half a window per round trip, for a full one. When it is lifted, restore_cwnd gives
+/// senders their windows back: the buffer says nothing about the network. The application's own
+/// penalty counts if it is greater.
 ///
 /// The MPR is halved each time that the free part of a resource has halved, from a quarter on, down
-/// to one unit; it grows back as that part does. Nothing is remembered, so that it can't stay
-/// small.
-///
-/// One thread.
+/// to one unit; it grows back as that part does.
 class ReceivePressure {
  public:
   /// Fill of a full buffer, see set_fill().
@@ -702,7 +670,6 @@ class ReceivePressure {
     highest_ = *std::max_element(fill_.begin(), fill_.end());
     if (own_penalty() > 0) own_seen_ = true;
   }
-  /// The application's penalty, 0 .. 127, and its restore flag.
   void set_asked(std::uint8_t penalty, bool restore) noexcept {
     asked_ = penalty;
     asked_restore_ = restore;
@@ -717,8 +684,8 @@ class ReceivePressure {
     return own_seen_ || asked_restore_;
   }
 
-  /// The MPR to announce where `limit` is that of the queue pair (0: Dynamic MPR is off, and stays
-  /// off), and `free` of `all` items of a pool that it draws on are left.
+  /// The MPR to announce. `limit`: of the queue pair, 0: Dynamic MPR is off. `free` of `all` items
+  /// of a pool that it draws on are left.
   [[nodiscard]] std::uint8_t mpr(std::uint8_t limit, std::size_t free,
                                  std::size_t all) const noexcept {
     const unsigned halved = std::max(halvings(free, all), halvings(kFull - highest_, kFull));

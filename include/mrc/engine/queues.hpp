@@ -70,13 +70,12 @@ class SendPool {
   SendPool(const SendPool&) = delete;
   SendPool& operator=(const SendPool&) = delete;
 
-  /// Reserves `chunks` more. Throws std::bad_alloc.
+  /// Throws std::bad_alloc.
   void book(std::size_t chunks) {
     while (blocks_.size() * kBlockChunks < booked_ + chunks)
       blocks_.push_back(std::make_unique_for_overwrite<Chunk[]>(kBlockChunks));
     booked_ += chunks;
   }
-  /// Gives up a reservation. Its chunks have been released.
   void cancel(std::size_t chunks) noexcept { booked_ -= chunks; }
 
   /// A chunk with undefined contents. The caller must hold fewer than it has reserved.
@@ -90,7 +89,6 @@ class SendPool {
     const std::size_t i = touched_++;
     return blocks_[i / kBlockChunks][i % kBlockChunks].bytes;
   }
-  /// Returns a chunk from acquire(); its contents are lost.
   void release(std::byte* chunk) noexcept {
     --used_;
     free_ = std::construct_at(reinterpret_cast<Free*>(chunk), free_);
@@ -203,7 +201,6 @@ class SendQueue {
   SendQueue(const SendQueue&) = delete;
   SendQueue& operator=(const SendQueue&) = delete;
 
-  /// Position behind the newest entry.
   [[nodiscard]] std::uint32_t posted() const noexcept { return posted_; }
   /// Position of the oldest entry with unsent packets; posted() if there is none.
   [[nodiscard]] std::uint32_t sending() const noexcept { return sending_; }
@@ -233,11 +230,10 @@ class SendQueue {
     return *std::launder(reinterpret_cast<const SendWqe*>(address(slot(position))));
   }
 
-  /// Prefetches where the entry at a position is found. Then, some time later, prefetch_entry().
+  /// To be followed, some time later, by prefetch_entry().
   void prefetch_index(std::uint32_t position) const noexcept {
     prefetch(&chunks_[slot(position) >> shift_]);
   }
-  /// Prefetches the entry at a position, if there is one.
   void prefetch_entry(std::uint32_t position) const noexcept {
     const std::uint16_t s = slot(position);
     if (chunks_[s >> shift_] != nullptr) prefetch(address(s), sizeof(SendWqe) + sizeof(LocalSge));
@@ -343,7 +339,6 @@ struct ReceiveSge {
 /// Posted receive requests in order, each with its scatter list.
 class ReceiveQueue {
  public:
-  /// Room for `capacity` requests of up to `sges` SGEs each.
   ReceiveQueue(std::uint32_t capacity, std::uint32_t sges)
       : ids_(capacity),
         room_(sges),
@@ -392,14 +387,12 @@ class ReceiveQueue {
   /// No slot is kept any more.
   void free_slots() noexcept { kept_ = 0; }
 
-  /// Calls fn(SGE) for each SGE of each request.
   template <class F>
   void for_each_sge(F&& fn) noexcept {
     for (std::size_t i = 0; i < ids_.size(); ++i)
       for (const ReceiveSge& sge : sges_of(i)) fn(sge);
   }
 
-  /// Heap bytes of this queue.
   [[nodiscard]] std::size_t memory() const noexcept {
     return ids_.capacity() * sizeof(std::uint64_t) + counts_.capacity() +
            sges_.capacity() * sizeof(ReceiveSge);
@@ -575,8 +568,7 @@ class Completions {
     cq->solicited = cq->solicited || solicited;
     return room;
   }
-  /// Moves the oldest completions of a queue to `out`; returns how many, 0 if there is no such
-  /// queue.
+  /// As CompletionRing::poll(); 0 if there is no such queue.
   std::size_t poll(CqId id, std::span<Completion> out) noexcept {
     CompletionRing* cq = find(id);
     return cq == nullptr ? 0 : cq->poll(out);
@@ -590,12 +582,10 @@ class Completions {
     return Errc::ok;
   }
 
-  /// Does an event wait to be polled?
   [[nodiscard]] bool has_event() const noexcept {
     return !signalled_.empty() || !overrun_.empty() || !failed_.empty() || !drained_.empty() ||
            !limits_.empty();
   }
-  /// Was a queue overrun since the last call?
   [[nodiscard]] bool take_overrun() noexcept { return std::exchange(overrun_pending_, false); }
 
   /// Queues a qp_error event; the caller makes sure that there is one at a time per queue pair.

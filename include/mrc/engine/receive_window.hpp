@@ -18,17 +18,12 @@ struct SackRange {
 };
 
 /// The responder's window: which PSNs have been received, and which of them end a message (mrc-1.0
-/// §2.4, §2.5, Table 7-5). A message is complete when the cumulative PSN passes its last packet;
-/// since MSNs count messages, the number of message ends passed suffices for Transport ACKs.
+/// §2.4, §2.5, Table 7-5). A message is complete when the cumulative PSN passes its last packet.
 ///
-/// A packet may be received but not settled: another copy of it may still be written to memory, so
-/// nothing that depends on it may complete. SACKs report it, but the cumulative PSN does not pass
-/// it before settle().
-///
-/// One thread. Nothing allocates after the constructor.
+/// A packet that is not settled may still be written to memory by another copy of it. SACKs report
+/// it, but the cumulative PSN does not pass it before settle(). Only the constructor allocates.
 class ReceiveWindow {
  public:
-  /// Result of check().
   enum class Verdict : std::uint8_t {
     fresh,      ///< in the window, not seen before
     duplicate,  ///< seen before, or below the window
@@ -54,7 +49,6 @@ class ReceiveWindow {
     unsettled_.clear_all();
   }
 
-  /// Whether `psn` is new, a duplicate, or beyond the window.
   [[nodiscard]] Verdict check(Psn psn) const noexcept {
     const std::int32_t ahead = psn - cack_;
     if (ahead <= 0) return Verdict::duplicate;
@@ -93,8 +87,7 @@ class ReceiveWindow {
   Advance accept(Psn psn, bool end) noexcept {
     return accept(psn, end, true, [](Psn, Psn) {});
   }
-  /// A packet that was received is unsettled, or unsettled again. Nothing happens if the cumulative
-  /// PSN has passed it.
+  /// A received packet is unsettled (again). Nothing happens if the cumulative PSN has passed it.
   void unsettle(Psn psn) noexcept {
     const std::int32_t ahead = psn - cack_;
     if (!settling_ || ahead <= 0 || static_cast<std::uint32_t>(ahead) > range_ ||
@@ -121,7 +114,6 @@ class ReceiveWindow {
   [[nodiscard]] Psn max_received() const noexcept { return max_received_; }
   /// Packets received above cack (CC_STATE.ooo_count).
   [[nodiscard]] std::uint32_t out_of_order() const noexcept { return out_of_order_; }
-  /// Whether packets can be unsettled.
   [[nodiscard]] bool settling() const noexcept { return settling_; }
   /// Size of the window in packets (MPR_DEST).
   [[nodiscard]] std::uint32_t range() const noexcept { return range_; }
@@ -151,7 +143,6 @@ class ReceiveWindow {
     return range;
   }
 
-  /// Heap bytes of this window.
   [[nodiscard]] std::size_t memory() const noexcept {
     return (received_.size() + ends_.size() + unsettled_.size()) / 8;
   }
@@ -201,8 +192,8 @@ class ReceiveWindow {
 /// Number of a READ or an atomic among those of its queue pair, as METH.rqmsn carries it.
 using RequestNumber = Rqmsn;
 
-/// Messages with consecutive numbers that arrive in any order and take effect in that order, each
-/// as soon as the cumulative PSN has passed its last packet. Fixed size; one thread.
+/// Messages that arrive in any order and take effect in that of their numbers, each as soon as the
+/// cumulative PSN has passed its last packet.
 template <class Entry>
 class InOrderTable {
  public:
@@ -210,7 +201,6 @@ class InOrderTable {
   explicit InOrderTable(std::uint32_t limit = 0)
       : limit_(limit), slots_(limit == 0 ? 0 : std::bit_ceil(limit)) {}
 
-  /// Empties the table; numbers start at 0.
   void start() noexcept {
     for (Slot& s : slots_) s.present = false;
     next_ = {};
@@ -240,7 +230,6 @@ class InOrderTable {
   }
   /// Last PSN of the message that ready() returned.
   [[nodiscard]] Psn last() const noexcept { return slots_[index(next_)].last; }
-  /// Removes it.
   void pop() noexcept {
     slots_[index(next_)].present = false;
     --held_;
@@ -248,11 +237,8 @@ class InOrderTable {
   }
   /// Number of the next message.
   [[nodiscard]] RequestNumber next() const noexcept { return next_; }
-  /// True if none has been inserted that was not removed.
   [[nodiscard]] bool empty() const noexcept { return held_ == 0; }
-  /// Messages that are tracked at a time.
   [[nodiscard]] std::uint32_t limit() const noexcept { return limit_; }
-  /// Heap bytes of this table.
   [[nodiscard]] std::size_t memory() const noexcept { return slots_.capacity() * sizeof(Slot); }
 
  private:
@@ -285,18 +271,15 @@ struct WimmEntry {
 };
 
 /// The responder's WriteImm table (mrc-1.0 §2.5, §2.8): delivery is in RQMSN order, and only after
-/// all packets of this and of all earlier messages have arrived. RQMSNs count WriteImm and SENDs in
-/// the order of their PSNs, so each one that the cumulative PSN passes is the next one, or the peer
-/// has misnumbered. Fixed size; one thread.
+/// all packets of this and of all earlier messages have arrived. RQMSNs follow the order of PSNs,
+/// so each one that the cumulative PSN passes is the next one, or the peer has misnumbered.
 class WimmTable {
  public:
-  /// Result of insert().
   enum class Insert : std::uint8_t { ok, overflow, conflict };
 
   /// `limit`: MAX_WIMM_DEST, 1 .. 32,768.
   explicit WimmTable(std::uint32_t limit) : entries_(limit) {}
 
-  /// Empties the table; numbers start at 0.
   void start() noexcept {
     for (auto& e : entries_) e.present = false;
     next_ = Rqmsn{};
@@ -304,7 +287,7 @@ class WimmTable {
   }
 
   /// Records the last packet of the WriteImm `number`. overflow: more than the limit are in flight
-  /// ([C-16]); conflict: that number was delivered or recorded before, which violates the protocol.
+  /// ([C-16]); conflict: that number was delivered or recorded before.
   [[nodiscard]] Insert insert(Rqmsn number, const WimmEntry& entry) noexcept {
     const std::int32_t distance = number - next_;
     if (distance < 0) return Insert::conflict;
@@ -320,11 +303,10 @@ class WimmTable {
   }
 
   /// The cumulative PSN has passed the message of the packets `first` to `last`, of which all but
-  /// the last one carry `mtu` bytes. If it is the next WriteImm, it can be delivered, and its
-  /// length is known: packets tell how long they are, but not how long their message is, since
-  /// peers disagree about RETH.DMALEN (mrc-1.0 [C-7]). False if a WriteImm that is not the next one
-  /// has been passed: numbers do not begin at 0, or one was left out. To be called in PSN order,
-  /// for each message.
+  /// the last one carry `mtu` bytes: that gives the length of a WriteImm, since peers disagree
+  /// about RETH.DMALEN (mrc-1.0 [C-7]). False if a WriteImm that is not the next one has been
+  /// passed: numbers do not begin at 0, or one was left out. To be called in PSN order, for each
+  /// message.
   [[nodiscard]] bool pass(Psn first, Psn last, std::uint32_t mtu) noexcept {
     if (ahead_ == 0) return true;  // a plain write
     if (WimmEntry& e = at(passed_); e.present && e.last_psn == last) {
@@ -341,7 +323,6 @@ class WimmTable {
     const WimmEntry& e = entries_[head_];
     return e.last_psn.after(end) ? nullptr : &e;
   }
-  /// Removes the one that ready() returned.
   void pop() noexcept {
     entries_[head_].present = false;
     --passed_;
@@ -349,11 +330,8 @@ class WimmTable {
     if (++head_ == entries_.size()) head_ = 0;
     ++next_;
   }
-  /// MAX_WIMM_DEST.
   [[nodiscard]] std::size_t limit() const noexcept { return entries_.size(); }
-  /// Number of the next delivery.
   [[nodiscard]] Rqmsn next() const noexcept { return next_; }
-  /// Heap bytes of this table.
   [[nodiscard]] std::size_t memory() const noexcept {
     return entries_.capacity() * sizeof(WimmEntry);
   }

@@ -652,7 +652,7 @@ void Requester::on_sack(Time now, QueuePairState& qp, const wire::RxPacket& pack
   }
   // An answer to a probe names one of the last that were sent.
   if (sack.seth.probe()) {
-    const auto late = static_cast<std::uint16_t>(tx.probe_id - sack.seth.probe_id.value());
+    const auto late = static_cast<std::uint16_t>(tx.probe_id - sack.seth.probe_id());
     if (late >= detail::kLateProbes) {
       DropStats& drops = ctx_.stats.drops;
       ++(late < 0x8000 ? drops.stale : drops.implausible);
@@ -717,7 +717,7 @@ detail::RttSample Requester::sample_probe(Time now, QueuePairState& qp,
                                           const wire::SackPacket& sack) noexcept {
   RequesterState& tx = qp.tx;
   detail::RttSample sample;
-  const auto older = static_cast<std::uint16_t>(tx.probe_id - sack.seth.probe_id.value());
+  const auto older = static_cast<std::uint16_t>(tx.probe_id - sack.seth.probe_id());
   const auto same = static_cast<std::uint16_t>(tx.probe_id - tx.probe_first);
   if (!tx.probe_pending || older > same) return sample;
   ++ctx_.stats.probe_answers;

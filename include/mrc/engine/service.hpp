@@ -12,12 +12,11 @@
 
 namespace mrc::inline v0_1::engine {
 
-/// What an engine carries beside connected queue pairs: unreliable datagrams, which a module brings
-/// (resolve/datagrams.hpp). Their queue pairs share numbers, completion queues and memory
-/// with the others. An engine without has none of this, and each call below is a branch.
+/// Unreliable datagrams, which a module brings (resolve/datagrams.hpp). Their queue pairs
+/// share numbers, completion queues and memory with connected ones. Without the module each call
+/// below is a branch.
 class EngineService {
  public:
-  /// What became of a turn.
   enum class Turn : std::uint8_t {
     taken,      ///< a queue pair has had its turn
     none,       ///< none has anything that could be sent
@@ -42,15 +41,12 @@ class EngineService {
   virtual void settle() noexcept = 0;
   /// Adds up to EngineOptions::burst packets of the queue pair whose turn it is.
   [[nodiscard]] virtual Turn serve(PlaneMask free_planes, wire::TxBurst& burst) noexcept = 0;
-  /// A queue pair has packets to send.
   [[nodiscard]] virtual bool waiting() const noexcept = 0;
   /// There is something for poll_transmit(), were it only settle().
   [[nodiscard]] virtual bool has_output() const noexcept = 0;
 
   // --- Queue pairs: those that are not the service's are ignored
-  /// Queue pairs that exist, in any state.
   [[nodiscard]] virtual std::uint32_t qp_count() const noexcept = 0;
-  /// Some belong to the protection domain.
   [[nodiscard]] virtual bool uses_pd(PdId pd) noexcept = 0;
   /// As Context::on_polled().
   virtual void on_polled(const Completion& c) noexcept = 0;
