@@ -116,6 +116,7 @@ class MemoryTable {
     return index < entries_.size() && entries_[index].key == key ? entries_[index].copies : 0;
   }
 
+  /// The region of a key, or null.
   [[nodiscard]] MemoryEntry* find(std::uint32_t key) noexcept {
     const std::uint32_t index = index_of(key);
     if (index >= entries_.size()) return nullptr;
@@ -148,12 +149,14 @@ class MemoryTable {
                : Errc::invalid_lkey;
   }
 
+  /// Is [address, address + length) in the region?
   [[nodiscard]] static bool inside(const MemoryEntry& e, std::uint64_t address,
                                    std::uint64_t length) noexcept {
     const auto base = reinterpret_cast<std::uint64_t>(e.address);
     return address >= base && address - base <= e.length && length <= e.length - (address - base);
   }
 
+  /// Does a region belong to `pd`?
   [[nodiscard]] bool uses_pd(PdId pd) const noexcept {
     return std::ranges::any_of(entries_, [=](auto& e) { return e.live && e.pd == pd; });
   }
@@ -296,7 +299,7 @@ class CopyTable {
  public:
   /// A posted request, by its place in a send queue.
   struct Request {
-    Qpn qpn{};
+    Qpn qpn{};                   ///< queue pair
     std::uint32_t position = 0;  ///< SendQueue position
     bool response = false;       ///< in the queue of responses
   };
@@ -311,6 +314,7 @@ class CopyTable {
 
   /// Memory regions that further copies can name.
   [[nodiscard]] std::size_t room() const noexcept { return free_.size(); }
+  /// Ports hold no copy.
   [[nodiscard]] bool empty() const noexcept { return free_.size() == entries_.size(); }
 
   /// A copy of payload from region `key`. Without a request only the region waits.
@@ -380,12 +384,13 @@ class CopyTable {
 /// arrived. One pool per engine, one list per queue pair, in PSN order.
 class DeferredStores {
  public:
-  using Index = std::uint32_t;
+  using Index = std::uint32_t;               ///< in the pool
   static constexpr Index kNone = ~Index{0};  ///< the end of a list
   /// Bytes deferred per message: the largest word that a program polls. At most as many stores, in
   /// a scatter list of single bytes.
   static constexpr std::uint32_t kBytes = 8;
 
+  /// A deferred store.
   struct Store {
     std::uint64_t address;       ///< destination, virtual address on this host
     std::uint32_t key;           ///< of the memory region, which is looked up before the store
@@ -400,14 +405,15 @@ class DeferredStores {
     Index last = kNone;  ///< highest PSN
   };
 
+  /// A pool of `capacity` stores.
   explicit DeferredStores(std::size_t capacity) : stores_(capacity) {
     free_.reserve(capacity);
     for (std::size_t i = capacity; i > 0; --i) free_.push_back(static_cast<Index>(i - 1));
   }
 
-  [[nodiscard]] std::size_t free() const noexcept { return free_.size(); }
-  [[nodiscard]] std::size_t capacity() const noexcept { return stores_.size(); }
-  [[nodiscard]] bool full() const noexcept { return free_.empty(); }
+  [[nodiscard]] std::size_t free() const noexcept { return free_.size(); }        ///< free stores
+  [[nodiscard]] std::size_t capacity() const noexcept { return stores_.size(); }  ///< all stores
+  [[nodiscard]] bool full() const noexcept { return free_.empty(); }              ///< no free store
 
   /// Keeps `length` <= kBytes bytes for `address` until release() reaches `psn`. Several of one PSN
   /// are written in the order of these calls. Needs !full().
@@ -442,6 +448,7 @@ class DeferredStores {
     }
     if (list.head == kNone) list.last = kNone;
   }
+  /// Empties a list without writing.
   void drop(List& list) noexcept {
     for (Index i = list.head; i != kNone; i = stores_[i].next) free_.push_back(i);
     list = {};

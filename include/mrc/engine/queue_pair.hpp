@@ -57,6 +57,7 @@ class ReadTable {
   explicit ReadTable(std::uint32_t limit)
       : entries_(limit == 0 ? 1 : std::bit_ceil(limit)), limit_(limit) {}
 
+  /// Empties the table; numbers start at 0.
   void start(std::uint32_t limit) noexcept {
     begin_ = next_ = {};
     set_limit(limit);
@@ -69,10 +70,11 @@ class ReadTable {
   void reserve(std::uint32_t limit) {
     if (limit > entries_.size() && count() == 0) entries_.resize(std::bit_ceil(limit));
   }
+  /// Requests that wait.
   [[nodiscard]] std::uint32_t count() const noexcept {
     return static_cast<std::uint32_t>(next_ - begin_);
   }
-  [[nodiscard]] bool full() const noexcept { return count() >= limit_; }
+  [[nodiscard]] bool full() const noexcept { return count() >= limit_; }  ///< no further one
   /// A request is sent for the first time: its number. `packets`: of its response.
   [[nodiscard]] RequestNumber add(std::uint32_t position, std::uint32_t packets) noexcept {
     entries_[slot(next_)] = {position, packets, 0, {}};
@@ -82,6 +84,7 @@ class ReadTable {
   }
   /// The oldest request that waits; the next one to be sent if none does.
   [[nodiscard]] RequestNumber oldest() const noexcept { return begin_; }
+  /// Does the request with this number wait?
   [[nodiscard]] bool waits(RequestNumber number) const noexcept {
     const std::int32_t ahead = number - begin_;
     return ahead >= 0 && static_cast<std::uint32_t>(ahead) < count();
@@ -111,7 +114,8 @@ class ReadTable {
   [[nodiscard]] bool answered() const noexcept {
     return count() > 0 && entries_[slot(begin_)].missing == 0;
   }
-  void pop() noexcept { ++begin_; }
+  void pop() noexcept { ++begin_; }  ///< removes it
+  /// Heap bytes.
   [[nodiscard]] std::size_t memory() const noexcept { return entries_.capacity() * sizeof(Entry); }
 
  private:
@@ -140,6 +144,7 @@ struct ReceiverWait {
   Time until{};            ///< end of the wait
   Time counted{};          ///< end of the newest wait in `tries`
 
+  /// Does this message wait?
   [[nodiscard]] bool holds(const SendWqe& w) const noexcept {
     return waiting && w.numbered() && !Rqmsn{w.rqmsn}.before(from);
   }
@@ -172,6 +177,7 @@ struct RcState {
   [[nodiscard]] bool all_answered(Psn cack) noexcept {
     return requests.ready(cack) == nullptr && responses.empty();
   }
+  /// Bytes of this object and its heap memory.
   [[nodiscard]] std::size_t memory() const noexcept {
     return sizeof(*this) + responses.memory() + reads.memory() + requests.memory();
   }
@@ -371,9 +377,10 @@ struct ResponderState {
 
 /// Base of what has a timer in an engine: a queue pair or a peer.
 struct EngineTimer : TimerNode {
+  /// What the timer belongs to.
   enum class Owner : std::uint8_t { queue_pair, peer };
-  explicit EngineTimer(Owner o) noexcept : owner(o) {}
-  const Owner owner;  ///< type that it can be cast to
+  explicit EngineTimer(Owner o) noexcept : owner(o) {}  ///< not scheduled
+  const Owner owner;                                    ///< type that it can be cast to
 };
 
 /// A queue pair inside an engine: identity, connection state and both halves.
@@ -457,6 +464,7 @@ struct QueuePairState : EngineTimer {
   [[nodiscard]] bool backlog() const noexcept {
     return tx.queue.backlog() || (rc && rc_state->responses.backlog());
   }
+  /// RNR: the peer has no receive for a message that was sent.
   [[nodiscard]] bool waits_for_receiver() const noexcept {
     return rc && rc_state->receiver.waiting;
   }
@@ -521,6 +529,7 @@ struct Peer : EngineTimer {
     return paths;
   }
 
+  /// Queue pairs, linked by their ready_hook.
   using ReadyList = intrusive::list<
       QueuePairState,
       intrusive::member_hook<QueuePairState, QueuePairState::Hook, &QueuePairState::ready_hook>,
@@ -590,6 +599,7 @@ struct Peer : EngineTimer {
     return sizes.probed() && (narrow >> plane & 1) == 0;
   }
 
+  /// A packet of that nominal size is lost, which was sent in `plane`.
   void on_loss(Plane plane, std::uint32_t size, Time now) noexcept {
     if (is_large(size)) (void)sizes.on_loss(plane, now);
     (void)pieces.on_loss(plane, now);
@@ -606,6 +616,7 @@ struct Peer : EngineTimer {
     inflight += std::max(size, kLeastCharge);
     if (plane_window != 0 && inflight >= plane_window) full |= plane_bit(plane);
   }
+  /// A packet charged to `plane` has arrived or is lost.
   void release(Plane plane, std::uint32_t size) noexcept {
     std::uint64_t& inflight = plane_inflight[plane];
     inflight -= std::min<std::uint64_t>(inflight, std::max(size, kLeastCharge));
@@ -625,7 +636,7 @@ struct Peer : EngineTimer {
 /// once, so that thousands who wait need not ask again.
 class ProbePacer {
  public:
-  static constexpr std::uint32_t kLeastBurst = 64;
+  static constexpr std::uint32_t kLeastBurst = 64;  ///< lets a few peers begin at once
 
   /// `rate`: turns per second; 0: no limit.
   explicit ProbePacer(std::uint32_t rate) noexcept
@@ -670,6 +681,7 @@ class ReceivePressure {
     highest_ = *std::max_element(fill_.begin(), fill_.end());
     if (own_penalty() > 0) own_seen_ = true;
   }
+  /// The application's penalty, 0 .. 127, and its restore flag.
   void set_asked(std::uint8_t penalty, bool restore) noexcept {
     asked_ = penalty;
     asked_restore_ = restore;

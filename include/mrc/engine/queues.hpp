@@ -28,8 +28,9 @@ namespace mrc::inline v0_1::engine {
 /// `kept`, as in verbs, those of all requests behind the newest whose completion was polled.
 class PolledSlots {
  public:
-  explicit PolledSlots(bool kept) noexcept : kept_(kept) {}
+  explicit PolledSlots(bool kept) noexcept : kept_(kept) {}  ///< as in verbs
 
+  /// Slots that are taken.
   [[nodiscard]] std::uint32_t taken(std::uint32_t posted, std::uint32_t retired) const noexcept {
     return posted - (kept_ ? freed_ : retired) + made_;
   }
@@ -76,7 +77,7 @@ class SendPool {
       blocks_.push_back(std::make_unique_for_overwrite<Chunk[]>(kBlockChunks));
     booked_ += chunks;
   }
-  void cancel(std::size_t chunks) noexcept { booked_ -= chunks; }
+  void cancel(std::size_t chunks) noexcept { booked_ -= chunks; }  ///< its chunks are released
 
   /// A chunk with undefined contents. The caller must hold fewer than it has reserved.
   [[nodiscard]] std::byte* acquire() noexcept {
@@ -89,14 +90,15 @@ class SendPool {
     const std::size_t i = touched_++;
     return blocks_[i / kBlockChunks][i % kBlockChunks].bytes;
   }
+  /// Returns a chunk; its contents are lost.
   void release(std::byte* chunk) noexcept {
     --used_;
     free_ = std::construct_at(reinterpret_cast<Free*>(chunk), free_);
   }
 
-  [[nodiscard]] std::size_t booked() const noexcept { return booked_; }
-  [[nodiscard]] std::size_t used() const noexcept { return used_; }
-  [[nodiscard]] std::size_t touched() const noexcept { return touched_; }
+  [[nodiscard]] std::size_t booked() const noexcept { return booked_; }    ///< chunks reserved
+  [[nodiscard]] std::size_t used() const noexcept { return used_; }        ///< chunks in use
+  [[nodiscard]] std::size_t touched() const noexcept { return touched_; }  ///< most ever in use
 
  private:
   static constexpr std::size_t kBlockChunks = 256;
@@ -146,6 +148,7 @@ struct SendWqe {
   std::uint16_t copies = 0;     ///< copies of its payload that ports still read
   SendFlags flags{};            ///< as posted; `signaled` also for queue pairs that signal all
 
+  /// Its last packet has an immediate value.
   [[nodiscard]] bool with_immediate() const noexcept {
     return kind == MessageKind::write_imm || kind == MessageKind::send_imm;
   }
@@ -153,6 +156,7 @@ struct SendWqe {
   [[nodiscard]] bool numbered() const noexcept {
     return kind >= MessageKind::write_imm && kind <= MessageKind::send_imm;
   }
+  /// READ or atomic.
   [[nodiscard]] bool is_request() const noexcept {
     return kind >= MessageKind::read && kind <= MessageKind::fetch_add;
   }
@@ -201,7 +205,7 @@ class SendQueue {
   SendQueue(const SendQueue&) = delete;
   SendQueue& operator=(const SendQueue&) = delete;
 
-  [[nodiscard]] std::uint32_t posted() const noexcept { return posted_; }
+  [[nodiscard]] std::uint32_t posted() const noexcept { return posted_; }  ///< behind the newest
   /// Position of the oldest entry with unsent packets; posted() if there is none.
   [[nodiscard]] std::uint32_t sending() const noexcept { return sending_; }
   /// Position of the oldest entry without Transport ACK; posted() if there is none.
@@ -215,7 +219,8 @@ class SendQueue {
   [[nodiscard]] std::uint32_t retired() const noexcept { return retired_; }
   /// Slots that are not free: of requests, and of completions that were made without one.
   [[nodiscard]] std::uint32_t taken() const noexcept { return slots_.taken(posted_, retired_); }
-  [[nodiscard]] bool full() const noexcept { return taken() >= capacity_; }
+  [[nodiscard]] bool full() const noexcept { return taken() >= capacity_; }  ///< no room
+  /// More than half of the room is taken.
   [[nodiscard]] bool half_full() const noexcept { return posted_ - retired_ > capacity_ / 2; }
   /// True if every entry is done.
   [[nodiscard]] bool empty() const noexcept { return posted_ == done_; }
@@ -226,14 +231,16 @@ class SendQueue {
   [[nodiscard]] SendWqe& at(std::uint32_t position) noexcept {
     return *std::launder(reinterpret_cast<SendWqe*>(address(slot(position))));
   }
+  /// Read-only.
   [[nodiscard]] const SendWqe& at(std::uint32_t position) const noexcept {
     return *std::launder(reinterpret_cast<const SendWqe*>(address(slot(position))));
   }
 
-  /// To be followed, some time later, by prefetch_entry().
+  /// Prefetches where prefetch_entry(), some time later, finds the entry.
   void prefetch_index(std::uint32_t position) const noexcept {
     prefetch(&chunks_[slot(position) >> shift_]);
   }
+  /// Prefetches the entry at a position, if there is one.
   void prefetch_entry(std::uint32_t position) const noexcept {
     const std::uint16_t s = slot(position);
     if (chunks_[s >> shift_] != nullptr) prefetch(address(s), sizeof(SendWqe) + sizeof(LocalSge));
@@ -280,7 +287,8 @@ class SendQueue {
     if (!none && slot(posted_ - 1) >> shift_ == oldest >> shift_) return;
     release(chunks_[oldest >> shift_]);
   }
-  void make() noexcept { slots_.make(); }
+  void make() noexcept { slots_.make(); }  ///< a completion without entry
+  /// The slot of a completion that was polled is free, and with that of an entry those before it.
   void on_polled(const Completion& c) noexcept { slots_.on_polled(c, retired_); }
   /// Removes all entries, frees their slots and returns their chunks to the pool.
   void clear() noexcept {
@@ -339,16 +347,19 @@ struct ReceiveSge {
 /// Posted receive requests in order, each with its scatter list.
 class ReceiveQueue {
  public:
+  /// Room for `capacity` requests of up to `sges` SGEs each.
   ReceiveQueue(std::uint32_t capacity, std::uint32_t sges)
       : ids_(capacity),
         room_(sges),
         counts_(sges > 0 ? capacity : 0),
         sges_(std::size_t{capacity} * sges) {}
 
-  [[nodiscard]] bool empty() const noexcept { return ids_.empty(); }
+  [[nodiscard]] bool empty() const noexcept { return ids_.empty(); }  ///< no request
+  /// No slot is free.
   [[nodiscard]] bool full() const noexcept { return ids_.size() + kept_ >= ids_.capacity(); }
+  /// Most requests.
   [[nodiscard]] std::size_t capacity() const noexcept { return ids_.capacity(); }
-  [[nodiscard]] std::size_t size() const noexcept { return ids_.size(); }
+  [[nodiscard]] std::size_t size() const noexcept { return ids_.size(); }  ///< requests
   /// SGEs that a request can have.
   [[nodiscard]] std::uint32_t sge_limit() const noexcept { return room_; }
 
@@ -375,6 +386,7 @@ class ReceiveQueue {
     std::copy(theirs.begin(), theirs.end(), own.begin());
     from.pop_front();
   }
+  /// Removes the oldest request.
   void pop_front() noexcept {
     ids_.pop_front();
     if (++first_ == ids_.capacity()) first_ = 0;
@@ -387,12 +399,14 @@ class ReceiveQueue {
   /// No slot is kept any more.
   void free_slots() noexcept { kept_ = 0; }
 
+  /// Calls fn(SGE) for each SGE of each request.
   template <class F>
   void for_each_sge(F&& fn) noexcept {
     for (std::size_t i = 0; i < ids_.size(); ++i)
       for (const ReceiveSge& sge : sges_of(i)) fn(sge);
   }
 
+  /// Heap bytes.
   [[nodiscard]] std::size_t memory() const noexcept {
     return ids_.capacity() * sizeof(std::uint64_t) + counts_.capacity() +
            sges_.capacity() * sizeof(ReceiveSge);
@@ -420,6 +434,7 @@ class ReceiveQueue {
 /// Receive requests that several queue pairs of one engine share. Each takes the oldest one when
 /// the first packet of a message that needs it, or a datagram, arrives.
 struct SharedReceiveQueue {
+  /// Room for `depth` requests of up to `sges` SGEs each.
   SharedReceiveQueue(SrqId number, PdId domain, std::uint32_t depth, std::uint32_t sges)
       : id(number), pd(domain), receives(depth, sges) {}
 
@@ -444,7 +459,7 @@ void remove_if(Ring<T>& ring, F&& gone) noexcept {
 /// queue is overrun from then on and its queue pairs move to ERR.
 class CompletionRing {
  public:
-  explicit CompletionRing(std::uint32_t depth) : ring_(depth) {}
+  explicit CompletionRing(std::uint32_t depth) : ring_(depth) {}  ///< completions that fit
 
   /// False: no room; the queue is overrun from now on.
   bool push(const Completion& c) noexcept {
@@ -469,7 +484,7 @@ class CompletionRing {
       return c.qpn == qpn;
     });
   }
-  [[nodiscard]] std::size_t size() const noexcept { return ring_.size(); }
+  [[nodiscard]] std::size_t size() const noexcept { return ring_.size(); }  ///< waiting
 
   std::uint32_t users = 0;  ///< queue pairs attached, counted once for send and once for receive
   Arm armed = Arm::none;    ///< what raises an event, once
@@ -544,6 +559,7 @@ class Completions {
     const auto i = static_cast<std::uint32_t>(id);
     return i < queues_.size() ? queues_[i].get() : nullptr;
   }
+  /// Read-only.
   [[nodiscard]] const CompletionRing* find(CqId id) const noexcept {
     return const_cast<Completions*>(this)->find(id);
   }
@@ -582,10 +598,12 @@ class Completions {
     return Errc::ok;
   }
 
+  /// Does an event wait to be polled?
   [[nodiscard]] bool has_event() const noexcept {
     return !signalled_.empty() || !overrun_.empty() || !failed_.empty() || !drained_.empty() ||
            !limits_.empty();
   }
+  /// Was a queue overrun since the last call?
   [[nodiscard]] bool take_overrun() noexcept { return std::exchange(overrun_pending_, false); }
 
   /// Queues a qp_error event; the caller makes sure that there is one at a time per queue pair.
@@ -602,7 +620,7 @@ class Completions {
     forget(failed_, qpn);
     forget(drained_, qpn);
   }
-  void forget(SrqId srq) noexcept { forget(limits_, srq); }
+  void forget(SrqId srq) noexcept { forget(limits_, srq); }  ///< likewise
   /// The next event: completions first, then overruns, errors, and those of shared receive queues.
   /// False if there is none.
   bool poll_event(EngineEvent& event) noexcept {
@@ -697,10 +715,11 @@ template <class Header>
 /// newest SACK and update it instead of queueing another.
 class ControlQueue {
  public:
-  explicit ControlQueue(std::size_t capacity) : ring_(capacity) {}
+  explicit ControlQueue(std::size_t capacity) : ring_(capacity) {}  ///< items that fit
 
-  [[nodiscard]] bool empty() const noexcept { return ring_.empty(); }
-  [[nodiscard]] ControlItem& front() noexcept { return ring_.front(); }
+  [[nodiscard]] bool empty() const noexcept { return ring_.empty(); }    ///< no item
+  [[nodiscard]] ControlItem& front() noexcept { return ring_.front(); }  ///< the oldest
+  /// Removes the oldest item.
   void pop() noexcept {
     ring_.pop_front();
     ++first_;

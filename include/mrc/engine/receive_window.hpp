@@ -24,6 +24,7 @@ struct SackRange {
 /// it, but the cumulative PSN does not pass it before settle(). Only the constructor allocates.
 class ReceiveWindow {
  public:
+  /// Result of check().
   enum class Verdict : std::uint8_t {
     fresh,      ///< in the window, not seen before
     duplicate,  ///< seen before, or below the window
@@ -49,6 +50,7 @@ class ReceiveWindow {
     unsettled_.clear_all();
   }
 
+  /// Is `psn` new?
   [[nodiscard]] Verdict check(Psn psn) const noexcept {
     const std::int32_t ahead = psn - cack_;
     if (ahead <= 0) return Verdict::duplicate;
@@ -114,7 +116,7 @@ class ReceiveWindow {
   [[nodiscard]] Psn max_received() const noexcept { return max_received_; }
   /// Packets received above cack (CC_STATE.ooo_count).
   [[nodiscard]] std::uint32_t out_of_order() const noexcept { return out_of_order_; }
-  [[nodiscard]] bool settling() const noexcept { return settling_; }
+  [[nodiscard]] bool settling() const noexcept { return settling_; }  ///< unsettled packets
   /// Size of the window in packets (MPR_DEST).
   [[nodiscard]] std::uint32_t range() const noexcept { return range_; }
 
@@ -143,6 +145,7 @@ class ReceiveWindow {
     return range;
   }
 
+  /// Heap bytes.
   [[nodiscard]] std::size_t memory() const noexcept {
     return (received_.size() + ends_.size() + unsettled_.size()) / 8;
   }
@@ -201,6 +204,7 @@ class InOrderTable {
   explicit InOrderTable(std::uint32_t limit = 0)
       : limit_(limit), slots_(limit == 0 ? 0 : std::bit_ceil(limit)) {}
 
+  /// Empties the table; numbers start at 0.
   void start() noexcept {
     for (Slot& s : slots_) s.present = false;
     next_ = {};
@@ -230,6 +234,7 @@ class InOrderTable {
   }
   /// Last PSN of the message that ready() returned.
   [[nodiscard]] Psn last() const noexcept { return slots_[index(next_)].last; }
+  /// Removes it.
   void pop() noexcept {
     slots_[index(next_)].present = false;
     --held_;
@@ -237,8 +242,9 @@ class InOrderTable {
   }
   /// Number of the next message.
   [[nodiscard]] RequestNumber next() const noexcept { return next_; }
-  [[nodiscard]] bool empty() const noexcept { return held_ == 0; }
-  [[nodiscard]] std::uint32_t limit() const noexcept { return limit_; }
+  [[nodiscard]] bool empty() const noexcept { return held_ == 0; }       ///< none is held
+  [[nodiscard]] std::uint32_t limit() const noexcept { return limit_; }  ///< tracked at a time
+  /// Heap bytes.
   [[nodiscard]] std::size_t memory() const noexcept { return slots_.capacity() * sizeof(Slot); }
 
  private:
@@ -275,11 +281,13 @@ struct WimmEntry {
 /// so each one that the cumulative PSN passes is the next one, or the peer has misnumbered.
 class WimmTable {
  public:
+  /// Result of insert().
   enum class Insert : std::uint8_t { ok, overflow, conflict };
 
   /// `limit`: MAX_WIMM_DEST, 1 .. 32,768.
   explicit WimmTable(std::uint32_t limit) : entries_(limit) {}
 
+  /// Empties the table; numbers start at 0.
   void start() noexcept {
     for (auto& e : entries_) e.present = false;
     next_ = Rqmsn{};
@@ -323,6 +331,7 @@ class WimmTable {
     const WimmEntry& e = entries_[head_];
     return e.last_psn.after(end) ? nullptr : &e;
   }
+  /// Removes the one that ready() returned.
   void pop() noexcept {
     entries_[head_].present = false;
     --passed_;
@@ -330,8 +339,9 @@ class WimmTable {
     if (++head_ == entries_.size()) head_ = 0;
     ++next_;
   }
-  [[nodiscard]] std::size_t limit() const noexcept { return entries_.size(); }
-  [[nodiscard]] Rqmsn next() const noexcept { return next_; }
+  [[nodiscard]] std::size_t limit() const noexcept { return entries_.size(); }  ///< MAX_WIMM_DEST
+  [[nodiscard]] Rqmsn next() const noexcept { return next_; }                   ///< next delivery
+  /// Heap bytes.
   [[nodiscard]] std::size_t memory() const noexcept {
     return entries_.capacity() * sizeof(WimmEntry);
   }

@@ -17,6 +17,7 @@ namespace mrc::inline v0_1::engine {
 /// below is a branch.
 class EngineService {
  public:
+  /// What became of a turn.
   enum class Turn : std::uint8_t {
     taken,      ///< a queue pair has had its turn
     none,       ///< none has anything that could be sent
@@ -41,13 +42,13 @@ class EngineService {
   virtual void settle() noexcept = 0;
   /// Adds up to EngineOptions::burst packets of the queue pair whose turn it is.
   [[nodiscard]] virtual Turn serve(PlaneMask free_planes, wire::TxBurst& burst) noexcept = 0;
-  [[nodiscard]] virtual bool waiting() const noexcept = 0;
+  [[nodiscard]] virtual bool waiting() const noexcept = 0;  ///< a queue pair has packets to send
   /// There is something for poll_transmit(), were it only settle().
   [[nodiscard]] virtual bool has_output() const noexcept = 0;
 
   // --- Queue pairs: those that are not the service's are ignored
-  [[nodiscard]] virtual std::uint32_t qp_count() const noexcept = 0;
-  [[nodiscard]] virtual bool uses_pd(PdId pd) noexcept = 0;
+  [[nodiscard]] virtual std::uint32_t qp_count() const noexcept = 0;  ///< in any state
+  [[nodiscard]] virtual bool uses_pd(PdId pd) noexcept = 0;           ///< any of them
   /// As Context::on_polled().
   virtual void on_polled(const Completion& c) noexcept = 0;
   /// As Engine::complete_send(). Errc::not_found.
