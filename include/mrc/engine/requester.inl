@@ -11,15 +11,12 @@
 
 namespace mrc::inline v0_1::engine {
 
-// Requester: posting, NACKs, Transport ACKs, responses.
-
 namespace detail {
 
 /// Can a Transport ACK with this MSN be an answer to one of the `waiting` messages from `oldest`
 /// on? Peers differ in what they number: the newest finished message ([O-15]); the messages
-/// finished, which is one more, as in IBTA; or nothing, always 0. So messages complete by PSN. But
-/// MSNs begin at 0 on every connection, and with the PSN they help to tell late answers to an
-/// earlier one.
+/// finished, as in IBTA; or nothing, always 0. So messages complete by PSN, and MSNs only help to
+/// tell late answers to an earlier connection.
 [[nodiscard]] constexpr bool may_be_answer(std::uint32_t msn, Msn oldest,
                                            std::uint32_t waiting) noexcept {
   const std::int32_t ahead = Msn{msn} - oldest;
@@ -70,8 +67,8 @@ inline const SendWqe& oldest_waiting(QueuePairState& qp) noexcept {
   return a.first.before(b.first) ? a : b;
 }
 
-/// Numbers of the oldest messages that were sent whole and end with or before `psn`. Takes time for
-/// these only.
+/// The oldest messages that were sent whole and end with or before `psn`. Takes time for these
+/// only.
 inline Ended ended_by(QueuePairState& qp, Psn psn) noexcept {
   Ended ended;
   const auto count = [&](const SendQueue& q) {
@@ -756,9 +753,8 @@ void Requester::take_cack(Time now, QueuePairState& qp, Psn cack) noexcept {
   qp.tx.on_progress(now);
 }
 
-/// A set bit is definite. A clear bit below a set one means that the PSN was missing when a later
-/// one had arrived. Clear bits above the highest set bit carry no information, nor do any clear
-/// bits of a SACK that a newer one has overtaken.
+/// A clear bit below a set one means that the PSN was missing when a later one had arrived. Others
+/// say nothing, nor does any of a SACK that a newer one has overtaken.
 void Requester::take_sack_bits(Time now, QueuePairState& qp, Psn base, std::uint64_t bits,
                                bool shows_gaps) noexcept {
   if (bits == 0) return;
@@ -803,10 +799,8 @@ inline constexpr unsigned kSilentTimeouts = 3;
 /// long.
 inline constexpr Duration kBusyHost = std::chrono::milliseconds(100);
 
-/// Removes a packet from the accounts of bytes in flight, except the congestion context's, from
-/// which the caller's on_loss(), on_nack(), on_timeout() or on_forget() subtracts its size. Only
-/// outstanding packets are in flight: one that is reported after it was given up is not counted
-/// again.
+/// Removes an outstanding packet from the accounts of bytes in flight. That of congestion control
+/// follows with the caller's on_loss(), on_nack(), on_timeout() or on_forget().
 inline void remove_from_flight(QueuePairState& qp, reliability::Packet packet,
                                std::uint32_t size) noexcept {
   qp.peer->release(qp.peer->paths[packet.path()].plane, size);
@@ -907,8 +901,8 @@ void Requester::on_timer(Time now, QueuePairState& qp) noexcept {
 }
 
 /// The oldest packet is sent again on another path, and its present path is suspected, unless the
-/// peer is silent on all paths (mrc-1.0 §2.10). If all packets are known to have arrived and only
-/// the Transport ACK is missing, the probe asks for it, and a repeated packet after it.
+/// peer is silent on all paths (mrc-1.0 §2.10). If only the Transport ACK is missing, it is asked
+/// for.
 void Requester::on_retransmission_timeout(Time now, QueuePairState& qp) noexcept {
   RequesterState& tx = qp.tx;
   const Psn psn = tx.window.first_unreported();
@@ -978,9 +972,8 @@ bool Requester::take_retry(Time now, QueuePairState& qp, bool all_arrived) noexc
 }
 
 /// Asks what has arrived, with a probe. If everything has and only the Transport ACK is missing,
-/// every other time by repeating the last packet of the oldest message without one: an OpenMRC peer
-/// repeats its ACK for a probe too, but one that works as RoCE does only for a packet that comes
-/// again (mrc-1.0 §2.8). Peers with RC operations are OpenMRC peers.
+/// every other time by repeating the last packet of the oldest message without one: a peer that
+/// works as RoCE repeats its ACK only for that (mrc-1.0 §2.8). Those with RC are OpenMRC peers.
 void Requester::ask(Time now, QueuePairState& qp) noexcept {
   RequesterState& tx = qp.tx;
   const bool repeat = tx.probes % 2 == 1 && !qp.rc && qp.waiting() > 0 &&

@@ -21,9 +21,8 @@ namespace mrc::inline v0_1::engine {
 ///     trimmed packet  NACK, and no other effect (§1.12)
 ///     probe           SACK and the newest Transport ACK (§5)
 ///
-/// State: ResponderState of each queue pair. Inputs: the packets. Outputs: memory,
-/// receive completions, answers in the control queue; ControlSender has them written here, from the
-/// state at that time. Calls Teardown when it refuses a request.
+/// Answers wait in the control queue; ControlSender has them written here, from the state at that
+/// time.
 class Responder {
  public:
   /// The arguments must outlive this object.
@@ -80,8 +79,6 @@ class Responder {
   Fate ask_to_repeat(Time now, QueuePairState& qp, const wire::RxPacket& packet,
                      const wire::WriteView& w) noexcept;
   void respond(QueuePairState& qp, const PeerRequest& request, RequestNumber number) noexcept;
-  /// Executes the READs and atomics of the peer before which nothing is missing any more, as far as
-  /// there is room for responses. `plane`: for a NAK. False if one had to be refused.
   bool execute(Time now, QueuePairState& qp, Plane plane) noexcept;
   [[nodiscard]] bool finish_operations(Time now, QueuePairState& qp, Plane plane) noexcept;
 
@@ -96,15 +93,12 @@ class Responder {
   [[nodiscard]] bool advance(Time now, QueuePairState& qp, const wire::RxPacket& packet, Psn psn,
                              const reliability::ReceiveWindow::Advance& advance,
                              std::optional<Psn> misnumbered) noexcept;
-  static void finish_messages(QueuePairState& qp) noexcept;
   void write_deferred(QueuePairState& qp) noexcept;
   QpErrorCause deliver(QueuePairState& qp) noexcept;
-  [[nodiscard]] static bool doubt(QueuePairState& qp, Psn psn, QpErrorCause cause) noexcept;
-  [[nodiscard]] static bool may_report_trim(Time now, QueuePairState& qp) noexcept;
   void refuse(Time now, QueuePairState& qp, const wire::RxPacket& packet, Psn psn,
               QpErrorCause cause) noexcept;
 
-  // Answers (control_sender.inl)
+  // Answers (scheduler.inl)
   void queue_sack(QueuePairState& qp, const wire::RxPacket& packet, Psn psn,
                   std::uint16_t timestamp) noexcept;
   void queue_nack(Time now, QueuePairState& qp, const wire::RxPacket& packet, Psn psn,

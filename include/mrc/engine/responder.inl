@@ -12,8 +12,6 @@
 
 namespace mrc::inline v0_1::engine {
 
-// Responder: packets in. Its answers are in control_sender.inl.
-
 namespace detail {
 
 /// The NAK syndrome for a refused request.
@@ -69,6 +67,57 @@ struct PassMessage {
 
 [[nodiscard]] inline std::uint16_t timestamp_in(const wire::WriteView& w) noexcept {
   return w.tseth != nullptr ? w.tseth->tx_timestamp.value() : 0;
+}
+
+/// A Transport ACK says that a message and all before it are placed and delivered (mrc-1.0 §2.8).
+/// A READ or an atomic that waits to be executed holds up delivery behind it, and so the Transport
+/// ACK. The peer sends WriteImm or SEND number n + max_wimm_dest only after the Transport ACK of
+/// number n, which has then left WimmTable. To be called after deliver().
+[[gnu::noinline]] inline void finish_messages(QueuePairState& qp) noexcept {
+  ResponderState& rx = qp.rx;
+  if (rx.messages == 0) return;
+  Psn last = rx.passed;
+  std::uint32_t msn = rx.next_msn - 1u;
+  if (qp.rc) {
+    auto& requests = qp.rc_state->requests;
+    if (const PeerRequest* waiting = requests.ready(rx.window.cack())) {
+      last = requests.last() - 1;
+      msn = waiting->msn - 1u;
+    }
+  }
+  if (rx.finished.any && rx.finished.last == last) return;
+  rx.finished = {last, static_cast<std::uint16_t>(msn), true, true};
+}
+
+/// Anybody can send a write with a wrong key if the connection has no tag. The first one is not
+/// answered: if it is the peer's, it comes again.
+[[nodiscard, gnu::noinline]] inline bool doubt(QueuePairState& qp, Psn psn,
+                                               QpErrorCause cause) noexcept {
+  const bool access = refusal_of(cause) == wire::Syndrome::remote_access_error;
+  using Verdict = reliability::ReceiveWindow::Verdict;
+  std::optional<Psn>& first = qp.rx.doubted;
+  if (qp.expected || !access || first == psn) return false;
+  if (!first || qp.rx.window.check(*first) != Verdict::fresh) first = psn;
+  return true;
+}
+
+/// A trimmed packet has no iCRC, so it is easily forged. As many are answered as the window has
+/// packets, which a sender can lose at once; then twice as many as arrive whole, and some per round
+/// trip.
+[[nodiscard, gnu::noinline]] inline bool may_report_trim(Time now, QueuePairState& qp) noexcept {
+  ResponderState& rx = qp.rx;
+  const Duration rtt = std::max(qp.peer->congestion.base_rtt(), kLimitPeriod);
+  const auto trips = static_cast<std::uint64_t>((now - rx.trim_credit_time) / rtt);
+  const std::uint64_t earned =
+      2 * std::uint64_t{static_cast<std::uint32_t>(rx.rx_packets) - rx.trim_credit_at} +
+      kTrimsPerRoundTrip * std::min<std::uint64_t>(trips, 1u << 20);
+  rx.trim_credit = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(rx.trim_credit + earned, rx.window.range()));
+  rx.trim_credit_at = static_cast<std::uint32_t>(rx.rx_packets);
+  if (trips > 0) rx.trim_credit_time = now;
+  if (rx.trim_credit == 0) return false;
+  --rx.trim_credit;
+  return true;
 }
 
 }  // namespace detail
@@ -160,8 +209,7 @@ void Responder::on_data(Time now, QueuePairState& qp, const wire::RxPacket& pack
 }
 
 /// May a Transport ACK wait for a SACK to travel with, if the packet that finished a message asks
-/// for none? An OpenMRC peer does not wait for either then (DataSender::emit()); one of an earlier
-/// version has more to send. A packet that closes a gap says nothing about those behind the gap.
+/// for none? An OpenMRC peer does not wait for either then (DataSender::emit()).
 bool Responder::may_wait(const QueuePairState& qp) const noexcept {
   return ctx_.options.ack_delay > Duration{} && qp.remote.solicited && qp.active;
 }
@@ -179,7 +227,7 @@ void Responder::on_timer(Time now, QueuePairState& qp) noexcept {
   const Psn psn = w.bth->psn();
   const MemoryEntry* region = nullptr;
   if (const QpErrorCause c = check_write(qp, w, length, &region); c != QpErrorCause::none) {
-    if (doubt(qp, psn, c))
+    if (detail::doubt(qp, psn, c))
       ++ctx_.stats.drops.bad_key;
     else
       refuse_in_turn(now, qp, packet, psn, c);
@@ -235,30 +283,8 @@ void Responder::on_timer(Time now, QueuePairState& qp) noexcept {
     rx.passed = advance.last_end;
     rx.next_msn = static_cast<std::uint16_t>(rx.next_msn + advance.messages);
   }
-  if (qp.rc || advance.messages > 0) finish_messages(qp);
+  if (qp.rc || advance.messages > 0) detail::finish_messages(qp);
   return true;
-}
-
-/// A Transport ACK says that a message and all before it are placed and delivered (mrc-1.0 §2.8).
-/// A READ or an atomic that waits to be executed holds up the delivery of what is behind it, so it
-/// holds up the Transport ACK as well. The peer's limit of WriteImm and SENDs in flight rests on
-/// that: it sends number n + max_wimm_dest only after the Transport ACK of number n, which has then
-/// left WimmTable, so that no number is ever max_wimm_dest or more ahead of the table's next one.
-/// To be called after deliver().
-void Responder::finish_messages(QueuePairState& qp) noexcept {
-  ResponderState& rx = qp.rx;
-  if (rx.messages == 0) return;
-  Psn last = rx.passed;
-  std::uint32_t msn = rx.next_msn - 1u;
-  if (qp.rc) {
-    auto& requests = qp.rc_state->requests;
-    if (const PeerRequest* waiting = requests.ready(rx.window.cack())) {
-      last = requests.last() - 1;
-      msn = waiting->msn - 1u;
-    }
-  }
-  if (rx.finished.any && rx.finished.last == last) return;
-  rx.finished = {last, static_cast<std::uint16_t>(msn), true, true};
 }
 
 void Responder::on_settled(Time now, QueuePairState& qp, Plane plane, Psn psn) noexcept {
@@ -362,17 +388,6 @@ QpErrorCause Responder::deliver(QueuePairState& qp) noexcept {
   return QpErrorCause::none;
 }
 
-/// Anybody can send a write with a wrong key if the connection has no tag. The first one is not
-/// answered: if it is the peer's, it comes again.
-bool Responder::doubt(QueuePairState& qp, Psn psn, QpErrorCause cause) noexcept {
-  const bool access = detail::refusal_of(cause) == wire::Syndrome::remote_access_error;
-  using Verdict = reliability::ReceiveWindow::Verdict;
-  std::optional<Psn>& first = qp.rx.doubted;
-  if (qp.expected || !access || first == psn) return false;
-  if (!first || qp.rx.window.check(*first) != Verdict::fresh) first = psn;
-  return true;
-}
-
 /// The peer sent a request that is not allowed: NAK, and this side moves to ERR as well.
 void Responder::refuse(Time now, QueuePairState& qp, const wire::RxPacket& packet, Psn psn,
                        QpErrorCause cause) noexcept {
@@ -382,11 +397,10 @@ void Responder::refuse(Time now, QueuePairState& qp, const wire::RxPacket& packe
   answer_in_error(now, qp, packet, psn);
 }
 
-/// At most one answer per round trip. If the queue pair is in ERR because it refused a request, the
-/// NAK is repeated: the first one may have been lost, and the peer's program needs the cause. A
-/// packet far from the refused PSN belongs to another connection, whose requester would not
-/// understand the NAK: it gets UNEXP_EVENT. A probe has no PSN and, without a tag, could be of
-/// either: it gets both.
+/// At most one answer per round trip. The NAK of a refused request is repeated: the first one may
+/// have been lost, and the peer's program needs the cause. A packet far from the refused PSN
+/// belongs to another connection: it gets UNEXP_EVENT. A probe has no PSN and, without a tag, could
+/// be of either: it gets both.
 void Responder::answer_in_error(Time now, QueuePairState& qp, const wire::RxPacket& packet,
                                 Psn psn) noexcept {
   if (!may_answer_again(now, qp)) return;
@@ -411,25 +425,6 @@ void Responder::answer_in_error(Time now, QueuePairState& qp, const wire::RxPack
   queue_nack(now, qp, packet, psn, timestamp, wire::NackReason::unexp_event);
 }
 
-/// A trimmed packet has no iCRC, so it can be forged more easily than others. As many are answered
-/// as the window has packets, which a sender can lose at once; then twice as many as arrive whole,
-/// and some per round trip. A sender whose packets are trimmed more often than that is slower soon.
-bool Responder::may_report_trim(Time now, QueuePairState& qp) noexcept {
-  ResponderState& rx = qp.rx;
-  const Duration rtt = std::max(qp.peer->congestion.base_rtt(), detail::kLimitPeriod);
-  const auto trips = static_cast<std::uint64_t>((now - rx.trim_credit_time) / rtt);
-  const std::uint64_t earned =
-      2 * std::uint64_t{static_cast<std::uint32_t>(rx.rx_packets) - rx.trim_credit_at} +
-      detail::kTrimsPerRoundTrip * std::min<std::uint64_t>(trips, 1u << 20);
-  rx.trim_credit = static_cast<std::uint32_t>(
-      std::min<std::uint64_t>(rx.trim_credit + earned, rx.window.range()));
-  rx.trim_credit_at = static_cast<std::uint32_t>(rx.rx_packets);
-  if (trips > 0) rx.trim_credit_time = now;
-  if (rx.trim_credit == 0) return false;
-  --rx.trim_credit;
-  return true;
-}
-
 void Responder::on_trimmed(Time now, const wire::RxPacket& packet) noexcept {
   DropStats& drops = ctx_.stats.drops;
   ++ctx_.stats.rx_trimmed;
@@ -450,7 +445,7 @@ void Responder::on_trimmed(Time now, const wire::RxPacket& packet) noexcept {
   } else if (!qp->attributes.trim_nack ||
              qp->rx.window.check(t.bth->psn()) != reliability::ReceiveWindow::Verdict::fresh) {
     return;
-  } else if (!may_report_trim(now, *qp)) {
+  } else if (!detail::may_report_trim(now, *qp)) {
     ++drops.limited;
   } else {
     const std::uint16_t timestamp = t.tseth != nullptr ? t.tseth->tx_timestamp.value() : 0;
@@ -523,8 +518,7 @@ void for_each_piece(const Sges& sges, std::uint64_t offset, Bytes bytes, F&& pla
   }
 }
 
-/// Copies a part of a message, which begins at `offset`, to its scatter list, in the order that the
-/// memory regions promise.
+/// Copies the part of a message that begins at `offset` to its scatter list.
 template <class Sges>
 void scatter(MemoryTable& memory, const Sges& sges, std::uint64_t offset, Bytes bytes) noexcept {
   for_each_piece(sges, offset, bytes, [&](const auto& sge, std::uint8_t* to, Bytes piece) {
@@ -549,8 +543,8 @@ template <class Sges>
   return room;
 }
 
-/// Executes an atomic on 8 bytes at an aligned address, in this host's byte order. Returns what was
-/// there. Atomic for all threads and processes that share the memory.
+/// Executes an atomic in this host's byte order, for all threads and processes that share the
+/// memory. Returns what was there.
 [[nodiscard]] inline std::uint64_t execute_atomic(std::uint64_t address,
                                                   const PeerRequest& r) noexcept {
   auto* const word = reinterpret_cast<std::uint64_t*>(address);
@@ -744,6 +738,8 @@ void Responder::respond(QueuePairState& qp, const PeerRequest& request,
   ++ctx_.memory.find(request.rkey)->uses;
 }
 
+/// Executes the READs and atomics of the peer before which nothing is missing any more, as far as
+/// there is room for responses. `plane`: for a NAK. False if one had to be refused.
 bool Responder::execute(Time now, QueuePairState& qp, Plane plane) noexcept {
   RcState& rc = *qp.rc_state;
   const PeerRequest* request = rc.requests.ready(qp.rx.window.cack());
@@ -772,7 +768,7 @@ void Responder::resume(Time now, QueuePairState& qp, Plane plane) noexcept {
   if (!execute(now, qp, plane)) return;
   const QpErrorCause c = deliver(qp);
   if (c == QpErrorCause::none) {
-    finish_messages(qp);
+    detail::finish_messages(qp);
     if (qp.rx.finished.due) ctx_.queue_ack(qp, plane, false);
     return;
   }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <span>
 
@@ -18,19 +20,8 @@ enum class QpState : std::uint8_t { reset, init, rtr, rts, err };
 
 /// Name of the state, in capitals as in the verbs documentation.
 [[nodiscard]] constexpr const char* to_string(QpState s) noexcept {
-  switch (s) {
-    case QpState::reset:
-      return "RESET";
-    case QpState::init:
-      return "INIT";
-    case QpState::rtr:
-      return "RTR";
-    case QpState::rts:
-      return "RTS";
-    case QpState::err:
-      return "ERR";
-  }
-  return "?";
+  constexpr const char* names[] = {"RESET", "INIT", "RTR", "RTS", "ERR"};
+  return s <= QpState::err ? names[static_cast<std::size_t>(s)] : "?";
 }
 
 /// Status of a completion. The numbers are those of ibv_wc_status.
@@ -256,8 +247,7 @@ struct QpAttributes {
 }
 
 /// What may be given on the way from INIT to RTR (mrc-1.0 §7.3): own attributes, and what is known
-/// of the peer. The limits as requester can be given here or with RtsAttributes, which comes later
-/// and replaces them.
+/// of the peer. RtsAttributes can replace the limits as requester.
 struct RtrAttributes {
   std::optional<std::uint8_t> mpr_dest{};            ///< QpAttributes::mpr_dest
   std::optional<std::uint16_t> max_wimm_dest{};      ///< QpAttributes::max_wimm_dest
@@ -266,18 +256,17 @@ struct RtrAttributes {
   std::optional<std::uint8_t> min_rnr_timer{};       ///< QpAttributes::min_rnr_timer
   std::optional<std::uint8_t> mpr{};                 ///< QpAttributes::mpr
   std::optional<std::uint16_t> max_wimm{};           ///< QpAttributes::max_wimm
-  /// Whether the peer answers trimmed packets (mrc-1.0 §7.3, TRIM_NACK_DEST_UNSUPPORTED), in place
-  /// of what it says itself (ConnectionInfo::trim_nack). False: packets to it are not trimmable.
+  /// In place of ConnectionInfo::trim_nack: does the peer answer trimmed packets (mrc-1.0 §7.3,
+  /// TRIM_NACK_DEST_UNSUPPORTED)? False: packets to it are not trimmable.
   std::optional<bool> trim_nack{};
 
   /// Equal in every field.
   friend bool operator==(const RtrAttributes&, const RtrAttributes&) = default;
 };
 
-/// The same on the way from RTR to RTS. The limits as responder are in force since RTR: here they
-/// replace what was given there while the peer is not known. Once it is, it may count on what it
-/// was told, so that smaller ones have no effect; nor has any once a packet of it has arrived.
-/// QpInfo::attributes shows what is in force.
+/// The same on the way from RTR to RTS. The limits as responder replace those of RTR while the peer
+/// is not known. Once it is, smaller ones have no effect, since it may count on what it was told;
+/// nor has any once a packet of it has arrived. QpInfo::attributes shows what is in force.
 struct RtsAttributes {
   std::optional<Psn> send_psn{};                    ///< first PSN to send; default: a random one
   std::optional<std::uint8_t> mpr{};                ///< QpAttributes::mpr
@@ -295,9 +284,9 @@ struct RtsAttributes {
   friend bool operator==(const RtsAttributes&, const RtsAttributes&) = default;
 };
 
-/// What an application knows of the traffic to come: that it is about to send to several peers at
-/// once, as in a step of a collective operation. Congestion control then starts carefully
-/// (QueuePair::set_hint()). The same number of hosts is taken to send to each peer.
+/// An application is about to send to several peers at once, as in a step of a collective
+/// operation: congestion control starts carefully (QueuePair::set_hint()). As many hosts are taken
+/// to send to each peer.
 struct QpHint {
   std::uint32_t peers = 1;           ///< peers sent to at the same time; 0: not known, as 1
   std::uint32_t flows_per_peer = 1;  ///< queue pairs to each of them; 0: not known, as 1
@@ -319,7 +308,7 @@ struct RemoteQp {
   /// is set here.
   bool parts : 1 = false;  // one byte for three: each queue pair has such a record
   /// All this is a guess, since the peer is silent. Until it is heard, a request that it would not
-  /// offer is taken, and makes the peer unknown again: the request waits for resolve().
+  /// offer makes the peer unknown again, and waits for resolve().
   bool presumed : 1 = false;
   /// Offers SEND, READ and atomics; used if QpAttributes::rc is set here, too. Then `start_psn` of
   /// resolve() counts, and the queue pair answers from RTR on.
@@ -361,55 +350,34 @@ enum class QpErrorCause : std::uint8_t {
 
 /// The cause in words.
 [[nodiscard]] constexpr const char* to_string(QpErrorCause c) noexcept {
-  switch (c) {
-    case QpErrorCause::none:
-      return "none";
-    case QpErrorCause::requested:
-      return "moved to ERR by the application";
-    case QpErrorCause::retry_exhausted:
-      return "retry counter exceeded: the peer does not answer";
-    case QpErrorCause::nak_invalid_request:
-      return "peer answered NAK: invalid request";
-    case QpErrorCause::nak_remote_access:
-      return "peer answered NAK: remote access error";
-    case QpErrorCause::nak_remote_operational:
-      return "peer answered NAK: remote operational error";
-    case QpErrorCause::peer_in_error:
-      return "peer's queue pair is in ERR";
-    case QpErrorCause::bad_key:
-      return "peer used an unknown R_Key";
-    case QpErrorCause::bad_bounds:
-      return "peer used addresses outside a memory region";
-    case QpErrorCause::bad_access:
-      return "peer used a region without the remote access right that it needs";
-    case QpErrorCause::bad_pd:
-      return "peer used a region of another protection domain";
-    case QpErrorCause::bad_request:
-      return "peer sent an invalid request";
-    case QpErrorCause::wimm_overflow:
-      return "peer has too many writes with immediate in flight";
-    case QpErrorCause::no_receive:
-      return "write with immediate found no posted receive";
-    case QpErrorCause::cq_overrun:
-      return "completion queue overrun";
-    case QpErrorCause::memory_withdrawn:
-      return "memory of a posted request was deregistered";
-    case QpErrorCause::unresolved:
-      return "peer not found";
-    case QpErrorCause::unsupported:
-      return "the peer offers neither SEND nor READ nor atomics";
-    case QpErrorCause::rnr_exhausted:
-      return "the peer posts no receive: RNR retry counter exceeded";
-    case QpErrorCause::receive_too_short:
-      return "peer sent more than the receive has room for";
-    case QpErrorCause::bad_atomic:
-      return "peer sent an atomic to an address that is not a multiple of 8";
-    case QpErrorCause::bad_rqmsn:
-      return "peer does not number its writes with immediate 0, 1, 2, ... (METH.rqmsn)";
-    case QpErrorCause::unacknowledged:
-      return "the peer answers probes and has received everything, but sends no Transport ACK";
-  }
-  return "unknown cause";
+  constexpr const char* texts[] = {
+      // in the order of the causes
+      "none",
+      "moved to ERR by the application",
+      "retry counter exceeded: the peer does not answer",
+      "peer answered NAK: invalid request",
+      "peer answered NAK: remote access error",
+      "peer answered NAK: remote operational error",
+      "peer's queue pair is in ERR",
+      "peer used an unknown R_Key",
+      "peer used addresses outside a memory region",
+      "peer used a region without the remote access right that it needs",
+      "peer used a region of another protection domain",
+      "peer sent an invalid request",
+      "peer has too many writes with immediate in flight",
+      "write with immediate found no posted receive",
+      "completion queue overrun",
+      "memory of a posted request was deregistered",
+      "peer not found",
+      "the peer offers neither SEND nor READ nor atomics",
+      "the peer posts no receive: RNR retry counter exceeded",
+      "peer sent more than the receive has room for",
+      "peer sent an atomic to an address that is not a multiple of 8",
+      "peer does not number its writes with immediate 0, 1, 2, ... (METH.rqmsn)",
+      "the peer answers probes and has received everything, but sends no Transport ACK",
+  };
+  static_assert(std::size(texts) == static_cast<std::size_t>(QpErrorCause::unacknowledged) + 1);
+  return c <= QpErrorCause::unacknowledged ? texts[static_cast<std::size_t>(c)] : "unknown cause";
 }
 
 /// Handle of a completion queue.
