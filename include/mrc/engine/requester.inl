@@ -52,7 +52,7 @@ namespace detail {
 }
 
 /// The oldest message without Transport ACK, sent wholly or in part; there must be one.
-inline const SendWqe& oldest_waiting(QueuePairState& qp) noexcept {
+[[gnu::noinline]] inline const SendWqe& oldest_waiting(QueuePairState& qp) noexcept {
   const SendQueue& q = qp.tx.queue;
   if (!qp.rc) return q.at(q.acknowledged());
   const RcState& rc = *qp.rc_state;
@@ -69,7 +69,7 @@ inline const SendWqe& oldest_waiting(QueuePairState& qp) noexcept {
 
 /// The oldest messages that were sent whole and end with or before `psn`. Takes time for these
 /// only.
-inline Ended ended_by(QueuePairState& qp, Psn psn) noexcept {
+[[gnu::noinline]] inline Ended ended_by(QueuePairState& qp, Psn psn) noexcept {
   Ended ended;
   const auto count = [&](const SendQueue& q) {
     std::uint32_t p = q.acknowledged();
@@ -564,8 +564,9 @@ inline constexpr Duration kHalfTimestampSpan{128 * 0x8000};
 /// was sent once, and this SACK is the first to report it and was sent for it: it names the packet,
 /// or the packet is the newest one that has arrived. A packet that arrived before others would be
 /// timed until the SACK that they brought about.
-inline bool timed_by_psn(Time now, RequesterState& tx, const wire::SackPacket& sack, Psn trigger,
-                         reliability::Packet sent) noexcept {
+[[gnu::noinline]] inline bool timed_by_psn(Time now, RequesterState& tx,
+                                           const wire::SackPacket& sack, Psn trigger,
+                                           reliability::Packet sent) noexcept {
   if (sent.transmissions() != 1) return false;
   if (tx.unreflected < kUnreflected) {
     ++tx.unreflected;
@@ -579,7 +580,8 @@ inline bool timed_by_psn(Time now, RequesterState& tx, const wire::SackPacket& s
 /// True if a newer SACK has already been processed: its state, the MPR above all, takes precedence.
 /// Two SACKs of one cumulative PSN may have the same byte count: its unit is 256 bytes, and not
 /// every peer counts. A clear bit for a packet already reported then shows which one is older.
-inline bool overtaken(const QueuePairState& qp, const wire::SackPacket& sack) noexcept {
+[[gnu::noinline]] inline bool overtaken(const QueuePairState& qp,
+                                        const wire::SackPacket& sack) noexcept {
   const SackOrder order{sack.seth.cack_psn(), sack.cc.rcvd_bytes.value()};
   const SackOrder& newest = qp.tx.newest_sack;
   if (newest.after(order)) return true;
@@ -615,8 +617,9 @@ inline bool overtaken(const QueuePairState& qp, const wire::SackPacket& sack) no
 /// was the first to report, by the records of this side: peers count rcvd_bytes in several ways
 /// ([C-15]), and no way of counting can corrupt the account that queue pairs share. Of a SACK that
 /// was overtaken nothing else is used: the window follows the present state of the network.
-inline void feed_congestion(Time now, QueuePairState& qp, const wire::SackPacket& sack,
-                            const RttSample& rtt, bool overtaken) noexcept {
+[[gnu::noinline]] inline void feed_congestion(Time now, QueuePairState& qp,
+                                              const wire::SackPacket& sack, const RttSample& rtt,
+                                              bool overtaken) noexcept {
   RequesterState& tx = qp.tx;
   cc::SackSample sample;
   sample.now = now;
