@@ -341,10 +341,6 @@ struct Option {
 void assign_option(const Option& option, Config& config, std::string_view text,
                    const std::string& what);
 
-/// The option table as Markdown, one table per group: the generated part of
-/// docs/configuration.md.
-[[nodiscard]] std::string options_markdown();
-
 /// MRC_* variables that are not options. Set-up only; the environment must not change meanwhile.
 
 namespace detail {

@@ -783,25 +783,6 @@ void assign_option(const Option& option, Config& config, std::string_view text,
   if (!detail::try_assign(option, config, text)) throw value_error(option, text, what);
 }
 
-std::string options_markdown() {
-  const Config defaults;
-  std::string text;
-  std::string_view group;
-  for (const Option& option : options()) {
-    if (option.group != group) {
-      group = option.group;
-      text += (text.empty() ? "### " : "\n### ") + std::string(group) +
-              "\n\n| Option | Variable | Default | Allowed | Meaning |\n"
-              "|---|---|---|---|---|\n";
-    }
-    const std::string value = value_text(option, defaults);
-    text += "| `" + std::string(option.name) + "` | `" + variable_name(option) + "` | " +
-            (value.empty() ? "empty" : "`" + value + "`") + " | " + allowed_text(option) + " | " +
-            std::string(option.doc) + " |\n";
-  }
-  return text;
-}
-
 namespace detail {
 
 /// "MRC_CC_BASE_RTT" becomes "cc_base_rtt".

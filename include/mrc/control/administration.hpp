@@ -174,8 +174,8 @@ class MRC_LOCAL DeviceAdministration final : public Administration {
   std::vector<std::string> follow(const Steering& steering) override {
     return profiles_.follow(static_cast<const LaneSteering&>(steering).host_state());
   }
-  [[nodiscard]] bool wants_ev_events() const noexcept override { return ev_events_.any(); }
-  void push(const EvEvent& event) noexcept override { ev_events_.push(event); }
+  void on_path_event(Lane& lane, const engine::Peer& peer,
+                     const path::PathEvent& event) noexcept override;
   [[nodiscard]] bool at_rest() noexcept override;
 
   // --- Profiles; all but the getters throw mrc::Error

@@ -135,11 +135,74 @@ std::vector<ProfileEv> DeviceAdministration::own_evs() const {
   return core_.kind().own_evs(core_.lanes()[0].planes());
 }
 
+void DeviceAdministration::on_path_event(Lane& lane, const engine::Peer& peer,
+                                         const path::PathEvent& event) noexcept {
+  if (!ev_events_.any()) return;
+  EvEvent out;
+  out.entropy = event.ev;
+  out.plane = event.plane;
+  out.drop_count = event.dropped;
+  out.state = event.health == path::Health::assumed_bad ? EvState::assumed_bad : EvState::good;
+  out.ev = lane.planes().profile_ev(event.plane, event.ev);
+  if (const Peers::Known* known = lane.peer_table().find(peer.id)) {
+    out.profile = known->profiles.ev;
+    if (known->evs && event.path < known->evs->entries.size())
+      out.ev = known->evs->entries[event.path].ev;
+    if (event.plane < known->planes.size()) out.destination = known->planes[event.plane].ip;
+  }
+  ev_events_.push(out);
+}
+
+/// Sets the states of the planes' own EVs, and counts the peers without EV profile towards which
+/// they are in these. Under the lane's lock.
+void add_own_states(Lane& lane, std::span<EvEntry> entries) {
+  std::vector<std::size_t> first(lane.planes().count());  // of each plane
+  for (std::size_t i = entries.size(); i-- > 0;) first[entries[i].ev.port - 1u] = i;
+  std::vector<bool> seen(entries.size());
+  for (const Peers::Known& known : lane.peer_table().known()) {
+    const engine::Peer* peer = lane.engine().find_peer(known.id);
+    if (known.profiles.ev || peer == nullptr) continue;
+    for (std::size_t i = 0; i < peer->paths.size(); ++i) {
+      const auto index = static_cast<path::PathIndex>(i);
+      const path::PathSpec path = peer->paths[index];
+      const std::size_t at = first[path.plane] + path.port_path;
+      if (at >= entries.size()) continue;
+      EvEntry& entry = entries[at];
+      const path::Health health = peer->paths.health(index);
+      const bool bad = health == path::Health::assumed_bad;
+      entry.good += path::usable(health);
+      entry.assumed_bad += bad;
+      const EvState state = path::usable(health) ? EvState::good
+                            : bad                ? EvState::assumed_bad
+                                                 : EvState::denied;
+      entry.state = !seen[at] || entry.state == state ? state : EvState::unknown;
+      seen[at] = true;
+    }
+  }
+}
+
+/// Adds to the entries of an EV profile towards how many peers of the lane they are in which state.
+/// Under the lane's lock.
+void add_states(Lane& lane, ProfileId profile, std::span<EvEntry> entries) noexcept {
+  for (const Peers::Known& known : lane.peer_table().known()) {
+    const engine::Peer* peer = lane.engine().find_peer(known.id);
+    if (known.profiles.ev != profile || peer == nullptr || peer->paths.size() != entries.size())
+      continue;
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      const path::Health health = peer->paths.health(static_cast<path::PathIndex>(i));
+      entries[i].good += path::usable(health);
+      entries[i].assumed_bad += health == path::Health::assumed_bad;
+    }
+  }
+}
+
 std::vector<EvEntry> DeviceAdministration::own_ev_entries() const {
   const std::vector<ProfileEv> evs = own_evs();
   std::vector<EvEntry> entries(evs.size());
   for (std::size_t i = 0; i < evs.size(); ++i) entries[i].ev = evs[i];
-  core_.lanes()[0].with_peers([&](Peers& peers, Time) { peers.add_own_states(entries); });
+  Lane& lane = core_.lanes()[0];
+  const std::lock_guard lock(lane.mutex());
+  add_own_states(lane, entries);
   return entries;
 }
 
@@ -164,8 +227,10 @@ EvProfileInfo DeviceAdministration::ev_profile(ProfileId id, bool of_host) {
   const std::lock_guard changing(changing_profiles_);
   const auto known = [id](const ProfileRegistry& profiles) { return profiles.evs(id); };
   EvProfileInfo info = of_host ? profiles_.with_host(known) : profiles_.with(known);
-  for (const auto& lane : core_.lanes())
-    lane->with_peers([&](Peers& peers, Time) { peers.add_states(id, info.entries); });
+  for (const auto& lane : core_.lanes()) {
+    const std::lock_guard lock(lane->mutex());
+    add_states(*lane, id, info.entries);
+  }
   for (EvEntry& entry : info.entries)
     if (entry.state != EvState::denied && entry.assumed_bad > 0)
       entry.state = entry.good > 0 ? EvState::unknown : EvState::assumed_bad;

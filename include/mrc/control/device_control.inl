@@ -107,6 +107,34 @@ void PathProbes::work(Lane& lane) noexcept {
   }
 }
 
+/// What denied paths, and planes out of use, mean.
+struct DeniedCount {
+  std::uint64_t paths = 0;          ///< that are denied, or in such a plane
+  std::uint64_t peers_cut_off = 0;  ///< peers to which no path is left for that reason
+};
+
+/// Adds those of up to `most` peers, from the one at position `first` on. Returns how many these
+/// were.
+std::size_t count_denied(Lane& lane, std::size_t first, std::size_t most, DeniedCount& count) {
+  const std::lock_guard lock(lane.mutex());
+  const std::vector<Peers::Known>& peers = lane.peer_table().known();
+  std::size_t n = 0;
+  for (; n < most && first + n < peers.size(); ++n) {
+    const Peers::Known& known = peers[first + n];
+    const engine::Peer* peer = lane.engine().find_peer(known.id);
+    if (peer == nullptr) continue;
+    std::uint64_t denied = 0;
+    for (std::size_t i = 0; i < peer->paths.size(); ++i) {
+      const auto path = static_cast<path::PathIndex>(i);
+      denied += !known.denies(i) && (!lane.planes().enabled(peer->paths[path].plane) ||
+                                     peer->paths.health(path) == path::Health::denied);
+    }
+    count.paths += denied;
+    count.peers_cut_off += denied > 0 && peer->paths.usable_planes() == 0;
+  }
+  return n;
+}
+
 /// Sends an EV probe on each of up to `most` paths to a peer, from the one with index `first` on,
 /// and a second one where the first has no answer in half of the time. Ends when all are answered
 /// or the time is over; holds the lock for moments only. Denied paths, and those in planes that are
@@ -358,13 +386,10 @@ struct DeviceControl::Requests {
   /// left.
   [[nodiscard]] Json denied() const {
     constexpr std::size_t kPeers = 8;  // at a time: some microseconds
-    DeniedCount count;
-    const auto count_some = [&count](Lane& lane, std::size_t at) {
-      return lane.with_peers(
-          [&](Peers& peers, Time) { return peers.count_denied(at, kPeers, count); });
-    };
+    control_text::DeniedCount count;
     for (const auto& lane : core().lanes())
-      for (std::size_t at = 0; count_some(*lane, at) == kPeers;) at += kPeers;
+      for (std::size_t at = 0; control_text::count_denied(*lane, at, kPeers, count) == kPeers;)
+        at += kPeers;
     return {{"planes_down", to_json(SteeringRules{core().planes_down(), {}})["planes_down"]},
             {"denied", list_of(admin().denied())},
             {"host", to_json(control.store_->rules().rules->steering)},

@@ -113,13 +113,6 @@ class MRC_LOCAL alignas(64) Lane {  // shares no cache line with another one
     return result;
   }
 
-  /// As with_engine(), with the peers: f(peers, now).
-  template <class F>
-  auto with_peers(F&& f) {
-    const std::lock_guard lock(mutex_);
-    return f(peers_, monotonic_now());
-  }
-
   /// How often round_until() looks.
   static constexpr Duration kLook = std::chrono::microseconds(500);
   /// Makes rounds, each with f(now) behind it, until that returns false or the time is over. Takes

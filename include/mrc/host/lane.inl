@@ -773,8 +773,7 @@ void Lane::report_path_events() noexcept {
   for (unsigned i = 0; i < planes_.count(); ++i)
     planes_.ports[i]->send_singly((singly >> i & 1) != 0);
   engine_.take_path_events([this](const engine::Peer& peer, const path::PathEvent& event) {
-    if (administration_ != nullptr && administration_->wants_ev_events())
-      administration_->push(peers_.describe(peer, event));
+    if (administration_ != nullptr) administration_->on_path_event(*this, peer, event);
   });
 }
 

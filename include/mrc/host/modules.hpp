@@ -12,7 +12,8 @@
 #include "mrc/cc/controller.hpp"
 #include "mrc/config.hpp"
 #include "mrc/core/types.hpp"
-#include "mrc/path/path_entry.hpp"
+#include "mrc/engine/queue_pair.hpp"
+#include "mrc/path/path_set.hpp"
 #include "mrc/plane/plane.hpp"
 #include "mrc/profile_types.hpp"
 #include "mrc/qp_change.hpp"
@@ -104,10 +105,9 @@ class Administration {
   /// A lane's steering was refreshed: profiles may be others. Returns what is to be logged.
   virtual std::vector<std::string> follow(const Steering& steering) = 0;
 
-  // --- EV events
-  /// Somebody reads them.
-  [[nodiscard]] virtual bool wants_ev_events() const noexcept = 0;
-  virtual void push(const EvEvent& event) noexcept = 0;
+  /// A path of that lane has become ASSUMED_BAD, or GOOD again. Under the lane's lock.
+  virtual void on_path_event(Lane& lane, const engine::Peer& peer,
+                             const path::PathEvent& event) noexcept = 0;
 
   /// In a forked child: nothing was being changed, so that it can be destroyed.
   [[nodiscard]] virtual bool at_rest() noexcept = 0;

@@ -98,12 +98,6 @@ struct PeerProfiles {
   std::optional<cc::Options> cc;  ///< of ids.cc, if there is one
 };
 
-/// What denied paths, and planes out of use, mean.
-struct DeniedCount {
-  std::uint64_t paths = 0;          ///< that are denied, or in such a plane
-  std::uint64_t peers_cut_off = 0;  ///< peers to which no path is left for that reason
-};
-
 /// The remote devices that queue pairs of an engine are connected to: entered into engine and ports
 /// when the first one connects, removed with the last. A remote device that is reached in another
 /// way than before, has another window, or is another process at the same addresses, is another
@@ -124,6 +118,29 @@ class Peers {
     PeerProfiles profiles;
   };
 
+  /// A remote device.
+  struct Known {
+    std::uint64_t guid = 0;  ///< ConnectionInfo::device_guid
+    std::uint8_t slot = 0;
+    std::vector<port::PeerAddress> planes;
+    std::vector<std::vector<std::uint8_t>> port_data;
+    std::uint64_t receive_window = 0;
+    std::uint64_t network_namespace = 0;
+    bool foreign = false;
+    bool takes_heads = false;  ///< Peers::takes_heads()
+    PeerId id{};
+    std::string name;  ///< its addresses, for messages
+    QpProfiles profiles;
+    EvTablePtr evs;  ///< of profiles.ev, as its paths are now
+    /// Paths that stay DENIED: EVs that the ports of this lane can't send.
+    std::vector<path::PathIndex> not_sendable;
+
+    /// Whether its profile denies the path, whatever steering says.
+    [[nodiscard]] bool denies(std::size_t path) const noexcept;
+    /// Whether it is that process, whatever the profiles.
+    [[nodiscard]] bool is(const ConnectionInfo& info) const noexcept;
+  };
+
   /// Throws mrc::Error if the file of option keylog can't be opened.
   Peers(const Config& config, const Log& log, OpenedPlanes& planes, engine::Engine& engine,
         const PeerFilter& filter, const Steering& steering)
@@ -135,6 +152,9 @@ class Peers {
         steering_(steering),
         tags_(config.keylog) {}
 
+  [[nodiscard]] const std::vector<Known>& known() const noexcept { return known_; }
+  /// Null: there is none.
+  [[nodiscard]] const Known* find(PeerId id) const noexcept;
   /// The peer that a ConnectionInfo names, with those profiles, if it is known.
   [[nodiscard]] std::optional<PeerId> find(const ConnectionInfo& info,
                                            const QpProfiles& profiles) const noexcept;
@@ -167,17 +187,6 @@ class Peers {
   }
   /// Steering denies other paths than before.
   void deny_paths(Time now) noexcept;
-  /// Adds those of up to `most` peers, from the one at position `first` on. Returns how many these
-  /// were.
-  std::size_t count_denied(std::size_t first, std::size_t most, DeniedCount& count) const noexcept;
-  /// Adds to the entries of an EV profile in which states they are towards the peers here.
-  void add_states(ProfileId profile, std::span<EvEntry> entries) const noexcept;
-  /// The same for the planes' own EVs (PlaneKind::own_evs()), towards peers without EV profile;
-  /// sets their states, too.
-  void add_own_states(std::span<EvEntry> entries) const;
-  /// An event of a path, as the application sees it.
-  [[nodiscard]] EvEvent describe(const engine::Peer& peer,
-                                 const path::PathEvent& event) const noexcept;
   /// Removes a peer without queue pairs, since it may come back with other addresses.
   void forget_unused(PeerId peer) noexcept;
   /// Notes the tags of a connection for tools that see its packets (option keylog).
@@ -194,28 +203,6 @@ class Peers {
 
  private:
   [[nodiscard]] static std::string planes_text(PlaneMask planes);
-  [[nodiscard]] std::string name_of(PeerId id) const;
-  /// A remote device.
-  struct Known {
-    std::uint64_t guid = 0;  ///< ConnectionInfo::device_guid
-    std::uint8_t slot = 0;
-    std::vector<port::PeerAddress> planes;
-    std::vector<std::vector<std::uint8_t>> port_data;
-    std::uint64_t receive_window = 0;
-    std::uint64_t network_namespace = 0;
-    bool foreign = false;
-    bool takes_heads = false;  ///< Peers::takes_heads()
-    PeerId id{};
-    std::string name;  ///< its addresses, for messages
-    QpProfiles profiles;
-    EvTablePtr evs;  ///< of profiles.ev, as its paths are now
-    /// Paths that stay DENIED: EVs that the ports of this lane can't send.
-    std::vector<path::PathIndex> not_sendable;
-
-    /// Whether it is that process, whatever the profiles.
-    [[nodiscard]] bool is(const ConnectionInfo& info) const noexcept;
-  };
-
   /// May packets from it leave the payload out of the iCRC? It has told the same network namespace
   /// as this side, and so finds the same.
   [[nodiscard]] bool takes_heads(const ConnectionInfo& info) const noexcept;
@@ -224,7 +211,6 @@ class Peers {
   void update(Time now, Known& known, const EvUpdate& update) noexcept;
   void replace(Time now, Known& known, const EvUpdate& update);
   void deny_paths(Time now, const Known& known);
-  [[nodiscard]] static bool denied_by_profile(const Known& known, std::size_t path) noexcept;
   [[nodiscard]] PeerRoute route_to(const Known& known, Plane plane) const;
   void add_to_port(PeerId peer, Plane plane, const PeerRoute& route);
   void note_slower(const Candidate& candidate);

@@ -87,6 +87,18 @@ bool Peers::Known::is(const ConnectionInfo& info) const noexcept {
          foreign == info.foreign && network_namespace == info.network_namespace;
 }
 
+bool Peers::Known::denies(std::size_t path) const noexcept {
+  return evs && path < evs->entries.size() &&
+         (evs->entries[path].denied ||
+          std::find(not_sendable.begin(), not_sendable.end(), path) != not_sendable.end());
+}
+
+const Peers::Known* Peers::find(PeerId id) const noexcept {
+  const auto at = std::find_if(known_.begin(), known_.end(),
+                               [id](const Known& known) { return known.id == id; });
+  return at == known_.end() ? nullptr : &*at;
+}
+
 std::optional<PeerId> Peers::find(const ConnectionInfo& info,
                                   const QpProfiles& profiles) const noexcept {
   for (const Known& known : known_)
@@ -343,33 +355,6 @@ void Peers::deny_paths(Time now) noexcept {
     }
 }
 
-std::size_t Peers::count_denied(std::size_t first, std::size_t most,
-                                DeniedCount& count) const noexcept {
-  std::size_t n = 0;
-  for (; n < most && first + n < known_.size(); ++n) {
-    const engine::Peer* peer = engine_.find_peer(known_[first + n].id);
-    if (peer == nullptr) continue;
-    const Known& known = known_[first + n];
-    std::uint64_t denied = 0;
-    for (std::size_t i = 0; i < peer->paths.size(); ++i) {
-      const auto path = static_cast<path::PathIndex>(i);
-      denied += !denied_by_profile(known, i) && (!planes_.enabled(peer->paths[path].plane) ||
-                                                 peer->paths.health(path) == path::Health::denied);
-    }
-    count.paths += denied;
-    count.peers_cut_off += denied > 0 && peer->paths.usable_planes() == 0;
-  }
-  return n;
-}
-
-/// Whatever steering says.
-bool Peers::denied_by_profile(const Known& known, std::size_t path) noexcept {
-  return known.evs && path < known.evs->entries.size() &&
-         (known.evs->entries[path].denied ||
-          std::find(known.not_sendable.begin(), known.not_sendable.end(), path) !=
-              known.not_sendable.end());
-}
-
 /// DENIED are the paths that its profile or steering denies; others are not.
 void Peers::deny_paths(Time now, const Known& known) {
   const engine::Peer& peer = *engine_.find_peer(known.id);
@@ -380,8 +365,8 @@ void Peers::deny_paths(Time now, const Known& known) {
   for (std::size_t n = 0; n < peer.paths.size(); ++n) {
     const auto i = static_cast<path::PathIndex>(n);
     const path::PathSpec path = peer.paths[i];
-    const bool denied = denied_by_profile(known, n) || ((peer.planes >> path.plane & 1) != 0 &&
-                                                        steering_.denies(routes[path.plane], path));
+    const bool denied = known.denies(n) || ((peer.planes >> path.plane & 1) != 0 &&
+                                            steering_.denies(routes[path.plane], path));
     if (denied != (peer.paths.health(i) == path::Health::denied)) changed.push_back(i);
   }
   if (changed.empty()) return;
@@ -392,62 +377,6 @@ void Peers::deny_paths(Time now, const Known& known) {
   });
 }
 
-void Peers::add_states(ProfileId profile, std::span<EvEntry> entries) const noexcept {
-  for (const Known& known : known_) {
-    const engine::Peer* peer = engine_.find_peer(known.id);
-    if (known.profiles.ev != profile || peer == nullptr || peer->paths.size() != entries.size())
-      continue;
-    for (std::size_t i = 0; i < entries.size(); ++i) {
-      const path::Health health = peer->paths.health(static_cast<path::PathIndex>(i));
-      entries[i].good += path::usable(health);
-      entries[i].assumed_bad += health == path::Health::assumed_bad;
-    }
-  }
-}
-
-void Peers::add_own_states(std::span<EvEntry> entries) const {
-  std::vector<std::size_t> first(planes_.count());  // of each plane
-  for (std::size_t i = entries.size(); i-- > 0;) first[entries[i].ev.port - 1u] = i;
-  std::vector<bool> seen(entries.size());
-  for (const Known& known : known_) {
-    const engine::Peer* peer = engine_.find_peer(known.id);
-    if (known.profiles.ev || peer == nullptr) continue;
-    for (std::size_t i = 0; i < peer->paths.size(); ++i) {
-      const auto index = static_cast<path::PathIndex>(i);
-      const path::PathSpec path = peer->paths[index];
-      const std::size_t at = first[path.plane] + path.port_path;
-      if (at >= entries.size()) continue;
-      EvEntry& entry = entries[at];
-      const path::Health health = peer->paths.health(index);
-      const bool bad = health == path::Health::assumed_bad;
-      entry.good += path::usable(health);
-      entry.assumed_bad += bad;
-      const EvState state = path::usable(health) ? EvState::good
-                            : bad                ? EvState::assumed_bad
-                                                 : EvState::denied;
-      entry.state = !seen[at] || entry.state == state ? state : EvState::unknown;
-      seen[at] = true;
-    }
-  }
-}
-
-EvEvent Peers::describe(const engine::Peer& peer, const path::PathEvent& event) const noexcept {
-  EvEvent out;
-  out.entropy = event.ev;
-  out.plane = event.plane;
-  out.drop_count = event.dropped;
-  out.state = event.health == path::Health::assumed_bad ? EvState::assumed_bad : EvState::good;
-  out.ev = planes_.profile_ev(event.plane, event.ev);
-  for (const Known& known : known_) {
-    if (known.id != peer.id) continue;
-    out.profile = known.profiles.ev;
-    if (known.evs && event.path < known.evs->entries.size())
-      out.ev = known.evs->entries[event.path].ev;
-    if (event.plane < known.planes.size()) out.destination = known.planes[event.plane].ip;
-  }
-  return out;
-}
-
 /// "plane 2", or "planes 0, 2".
 std::string Peers::planes_text(PlaneMask planes) {
   std::string text;
@@ -456,14 +385,8 @@ std::string Peers::planes_text(PlaneMask planes) {
   return (std::has_single_bit(planes) ? "plane " : "planes ") + text;
 }
 
-std::string Peers::name_of(PeerId id) const {
-  for (const Known& known : known_)
-    if (known.id == id) return known.name;
-  return {};
-}
-
 void Peers::report_narrow(const engine::Peer& peer, PlaneMask changed) const {
-  const std::string packets = " to " + name_of(peer.id) + ": packets of " +
+  const std::string packets = " to " + find(peer.id)->name + ": packets of " +
                               std::to_string(peer.largest_payload + kPacketOverhead);
   if (const PlaneMask narrow = changed & peer.narrow; narrow != 0) {
     const bool others = (peer.paths.usable_planes() & ~peer.narrow) != 0;
@@ -479,21 +402,20 @@ void Peers::report_narrow(const engine::Peer& peer, PlaneMask changed) const {
 
 void Peers::report_narrow_path(const engine::Peer& peer, path::PathIndex path) const {
   const path::PathSpec& spec = peer.paths[path];
-  std::string over;
-  for (const Known& known : known_)
-    if (known.id == peer.id && spec.plane < known.planes.size())
-      over = planes_.kind->crossed_switch(spec.plane, known.planes[spec.plane].ip, spec.ev);
+  const Known& known = *find(peer.id);
+  const std::string over =
+      planes_.kind->crossed_switch(spec.plane, known.planes[spec.plane].ip, spec.ev);
   char ev[16];
   std::snprintf(ev, sizeof ev, "0x%x", static_cast<unsigned>(value(spec.ev)));
   log_.warn("plane " + std::to_string(spec.plane) + ", path " + ev +
-            (over.empty() ? "" : " over " + over) + " to " + name_of(peer.id) + ": packets of " +
+            (over.empty() ? "" : " over " + over) + " to " + known.name + ": packets of " +
             std::to_string(peer.largest_payload + kPacketOverhead) +
             " bytes do not pass, small ones do: other paths carry the data; make the MTU of "
             "switches and links on it the same");
 }
 
 void Peers::report_singly(const engine::Peer& peer, PlaneMask planes) const {
-  log_.warn(planes_text(planes) + " to " + name_of(peer.id) +
+  log_.warn(planes_text(planes) + " to " + find(peer.id)->name +
             ": bursts that the kernel or the NIC cuts into packets (GSO) vanish, single packets "
             "arrive: all leave one by one, which costs processor time, and bursts are tried again "
             "every 5 minutes. Linux 7.0 to 7.1.4 does this, here or in the hypervisor: update it; "
@@ -547,8 +469,7 @@ std::string Peers::error_text(const engine::QueuePairState& qp) const {
   if (qp.state != QpState::err) return {};
   std::string text = to_string(qp.cause);
   if (qp.peer == nullptr) return text;
-  for (const Known& known : known_)
-    if (known.id == qp.peer->id) text += "; peer " + known.name;
+  text += "; peer " + find(qp.peer->id)->name;
   if (qp.cause == QpErrorCause::retry_exhausted) {
     unsigned bad = 0;
     const path::PathSet& paths = qp.peer->paths;
