@@ -44,7 +44,8 @@ MemoryRegion Device::register_memory(void* address, std::size_t length, Access a
 }
 
 CompletionChannel Device::create_channel() {
-  return CompletionChannel(core_, detail::core_of(core_).create_channel());
+  return CompletionChannel(
+      core_, std::make_shared<detail::ChannelEvents>(detail::core_of(core_).config().max_cqs));
 }
 
 CompletionQueue Device::create_cq(std::uint32_t depth, const CompletionChannel* channel) {
@@ -91,8 +92,17 @@ QueuePair Device::create_qp(const QpOptions& options) {
   init.as_verbs = options.as_verbs;
   std::optional<unsigned> lane = options.lane;
   init.srq = use(options.srq, lane, "QpOptions::lane");
-  const auto qp =
-      detail::core_of(core_).create_qp(init, options.attributes, lane, options.profiles);
+  detail::DeviceCore& core = detail::core_of(core_);
+  core.lanes()[0].check_profiles(options.profiles, std::string(core.kCreatingQp));
+  const auto qp = core.create_in_lane(lane, "QpOptions::lane", init, [&](detail::Lane& in) {
+    init.attributes = options.attributes.value_or(in.default_attributes());
+    if (core.config().strict) init.attributes = detail::strict_attributes(init.attributes);
+    engine::check(core.kCreatingQp, engine::out_of_range(init.attributes));
+    const Result<Qpn> qpn =
+        in.with_engine([&](engine::Engine& engine, Time) { return engine.create_qp(init); });
+    if (qpn && options.profiles != QpProfiles{}) in.set_profiles(qpn.value(), options.profiles);
+    return qpn;
+  });
   return QueuePair(core_, qp.lane, qp.qpn);
 }
 
@@ -103,7 +113,9 @@ void Device::set_plane_enabled(unsigned plane, bool enabled) {
   detail::core_of(core_).set_plane_enabled(plane, enabled);
 }
 PlaneState Device::plane_state(unsigned plane) const {
-  return detail::core_of(core_).plane_state(plane);
+  detail::DeviceCore& core = detail::core_of(core_);
+  core.check_plane(plane);
+  return core.lanes()[0].plane_state(plane);
 }
 void Device::set_receiver_penalty(unsigned penalty, bool restore) {
   if (penalty > 127)
@@ -115,7 +127,8 @@ void Device::set_receiver_penalty(unsigned penalty, bool restore) {
     });
 }
 port::IpAddress Device::gid() const noexcept {
-  return core_->gid();
+  const detail::Lane& lane = core_->lanes()[0];
+  return lane.planes().ports[lane.gid_plane()]->address().ip;
 }
 int Device::event_fd() const noexcept {
   return core_->events().fd();
@@ -136,7 +149,11 @@ unsigned Device::plane_count() const noexcept {
   return core_->plane_count();
 }
 std::vector<std::string> Device::plane_names() const {
-  return core_->plane_names();
+  std::vector<std::string> names;
+  for (const auto& port : core_->lanes()[0].planes().ports)
+    names.push_back(
+        port::format_local({port->address().ip, port->zone()}, port->address().udp_port));
+  return names;
 }
 DeviceStats Device::stats() const {
   return detail::core_of(core_).stats();
@@ -152,7 +169,11 @@ std::vector<PathReport> Device::paths(unsigned lane, std::uint32_t peer) const {
   return core.lanes()[lane].paths(PeerId{peer}, 0, SIZE_MAX);
 }
 std::vector<QpReport> Device::queue_pairs() const {
-  return detail::core_of(core_).queue_pairs();
+  std::vector<QpReport> reports;
+  for (const auto& lane : detail::core_of(core_).lanes())
+    for (std::size_t at = 0; at < lane->qp_places();)
+      for (QpReport& report : lane->queue_pairs(at)) reports.push_back(std::move(report));
+  return reports;
 }
 
 // CompletionChannel: a thin cover over DeviceCore.
@@ -220,7 +241,14 @@ int CompletionQueue::fd() const noexcept {
   return fd_;
 }
 bool CompletionQueue::overrun() const noexcept {
-  return detail::usable(core_) == Errc::ok && core_->cq_overrun(id_);
+  if (detail::usable(core_) != Errc::ok) return false;
+  const auto overrun = [this](const auto& lane) {
+    return lane->with_engine([this](engine::Engine& engine, Time) {
+      const engine::CompletionRing* ring = engine.find_cq(id_);
+      return ring != nullptr && ring->overrun();
+    });
+  };
+  return std::any_of(core_->lanes().begin(), core_->lanes().end(), overrun);
 }
 Errc CompletionQueue::close() noexcept {
   if (const Errc e = detail::usable(core_); e != Errc::ok) return e;

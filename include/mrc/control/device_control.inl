@@ -107,6 +107,14 @@ void PathProbes::work(Lane& lane) noexcept {
   }
 }
 
+/// Up to `most` peers of a lane, from the one at position `first` on.
+[[nodiscard]] std::vector<PeerReport> peers_of(Lane& lane, std::size_t first, std::size_t most) {
+  std::vector<PeerReport> reports;
+  const std::lock_guard lock(lane.mutex());
+  lane.peer_table().add_to(reports, first, most);
+  return reports;
+}
+
 /// What denied paths, and planes out of use, mean.
 struct DeniedCount {
   std::uint64_t paths = 0;          ///< that are denied, or in such a plane
@@ -278,7 +286,7 @@ struct DeviceControl::Requests {
     std::uint64_t position = 0;
     for (const auto& lane : core().lanes())
       for (std::size_t at = 0;; at += control_text::kPart) {
-        const std::vector<PeerReport> part = lane->peers(at, control_text::kPart);
+        const std::vector<PeerReport> part = control_text::peers_of(*lane, at, control_text::kPart);
         for (const PeerReport& peer : part) {
           if (out.size() == most) return list("peers", std::move(out), position, true);
           if (position++ >= from) out.push_back(peer);
@@ -632,7 +640,7 @@ inline constexpr std::size_t kKeptEvents = 1024;
 /// The peer of a queue pair, in a sentence.
 [[nodiscard]] std::string peer_text(Lane& lane, const QpReport& qp) {
   for (std::size_t at = 0; qp.peer; at += kPart) {
-    const std::vector<PeerReport> part = lane.peers(at, kPart);
+    const std::vector<PeerReport> part = peers_of(lane, at, kPart);
     for (const PeerReport& report : part)
       if (report.number == *qp.peer) return "peer " + report.addresses;
     if (part.size() < kPart) break;
@@ -869,8 +877,10 @@ void DeviceControl::watch_progress(Time now) {
     }
   for (const auto& [key, entry] : before) {  // those that have finished
     if (!entry.told || watched_.contains(key)) continue;
-    const auto qp = core_.lanes()[key.first].report(Qpn{key.second});
-    if (qp && control_text::progress_of(*qp) > entry.progress)
+    Lane& lane = core_.lanes()[key.first];
+    const std::lock_guard lock(lane.mutex());
+    const engine::QueuePairState* qp = lane.engine().find_qp(Qpn{key.second});
+    if (qp != nullptr && control_text::progress_of(lane.report(*qp, now)) > entry.progress)
       core_.log().warn("queue pair " + std::to_string(key.second) + " makes progress again");
   }
   if (more > 0) core_.log().warn(std::to_string(more) + " more queue pairs have made no progress");

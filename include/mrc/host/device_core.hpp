@@ -152,9 +152,7 @@ class MRC_LOCAL DeviceCore {
   };
   /// Throws mrc::Error.
   [[nodiscard]] Cq create_cq(std::uint32_t depth, std::shared_ptr<ChannelEvents> channel);
-  [[nodiscard]] bool cq_overrun(CqId cq) noexcept;
   Errc close_cq(CqId cq) noexcept;
-  [[nodiscard]] std::shared_ptr<ChannelEvents> create_channel();
   [[nodiscard]] CqEvents& cq_events() noexcept { return cq_events_; }
 
   // --- Shared receive queues
@@ -174,11 +172,6 @@ class MRC_LOCAL DeviceCore {
     Lane* lane = nullptr;
     Qpn qpn{};
   };
-  /// `lane` not set: the lane with the fewest queue pairs. `attributes` replaces `init.attributes`;
-  /// not set: the lane's defaults. `profiles` hold from INIT on. Throws mrc::Error.
-  [[nodiscard]] Qp create_qp(engine::QpInit init, const std::optional<QpAttributes>& attributes,
-                             std::optional<unsigned> lane, const QpProfiles& profiles);
-
   /// What an error says was attempted.
   static constexpr std::string_view kCreatingQp = "creating a queue pair";
   /// A queue pair of whatever kind that make(Lane&) makes, in the lane that the option with that
@@ -198,25 +191,18 @@ class MRC_LOCAL DeviceCore {
   [[nodiscard]] Administration* administration() noexcept { return administration_.get(); }
 
   [[nodiscard]] EventQueue<DeviceEvent>& events() noexcept { return events_; }
-  [[nodiscard]] port::IpAddress gid() const noexcept {
-    const Lane& lane = lanes_[0];
-    return lane.planes().ports[lane.gid_plane()]->address().ip;
-  }
   /// Its names of hosts and switches: any thread.
   [[nodiscard]] PlaneKind& kind() const noexcept { return *kind_; }
   /// Names this device to its peers.
   [[nodiscard]] std::uint64_t guid() const noexcept { return guid_; }
   [[nodiscard]] unsigned plane_count() const noexcept { return lanes_[0].planes().count(); }
-  [[nodiscard]] std::vector<std::string> plane_names() const;
   /// With what is known of each peer, or without.
   [[nodiscard]] DeviceStats stats(bool peers = true);
-  [[nodiscard]] std::vector<QpReport> queue_pairs();
 
   /// Throws mrc::Error if there is no such plane.
   void set_plane_enabled(unsigned plane, bool enabled);
   /// The planes that are out of use in this device alone.
   [[nodiscard]] PlaneMask planes_down();
-  [[nodiscard]] PlaneState plane_state(unsigned plane) const;
 
   /// Throws mrc::Error if there is no such plane.
   void check_plane(unsigned plane) const;
@@ -225,7 +211,6 @@ class MRC_LOCAL DeviceCore {
   [[nodiscard]] bool at_rest() noexcept;
   [[nodiscard]] Lane& place(std::optional<unsigned> wanted, const char* option);
   void serve(Lane& lane, const Result<Qpn>& made, CqId send_cq, CqId receive_cq);
-  void inject_faults();
 
   const Config config_;  ///< in force: the user's, completed by the kind of planes
   const std::unique_ptr<PlaneKind> kind_;

@@ -94,7 +94,12 @@ DeviceCore::DeviceCore(const Config& config, std::unique_ptr<PlaneKind> kind)
               singly_logged_}),
       default_pd_(alloc_pd()) {
   pds_ = 0;  // the application did not ask for the default one
-  if (!config_.faults.empty()) inject_faults();
+  if (!config_.faults.empty()) {
+    const std::string setting = setting_name("faults", config_);
+    const auto set = fault_setter.load();
+    if (set == nullptr) throw lacking(setting, "faults", "faults");
+    set(*this, config_.faults, setting + ": value '" + config_.faults + "' is not allowed; ");
+  }
   lanes_.start();
   if (administration_)
     administration_->open();
@@ -102,13 +107,6 @@ DeviceCore::DeviceCore(const Config& config, std::unique_ptr<PlaneKind> kind)
     throw lacking(setting_name("dump", config_), "control sockets", "control");
   else if (config_.control != "off" && config_.control != "auto")
     throw lacking(setting_name("control", config_), "control sockets", "control");
-}
-
-void DeviceCore::inject_faults() {
-  const std::string setting = setting_name("faults", config_);
-  const auto set = fault_setter.load();
-  if (set == nullptr) throw lacking(setting, "faults", "faults");
-  set(*this, config_.faults, setting + ": value '" + config_.faults + "' is not allowed; ");
 }
 
 DeviceCore::~DeviceCore() {
@@ -226,17 +224,6 @@ DeviceCore::Cq DeviceCore::create_cq(std::uint32_t depth, std::shared_ptr<Channe
   }
 }
 
-bool DeviceCore::cq_overrun(CqId cq) noexcept {
-  for (const auto& lane : lanes_) {
-    const bool overrun = lane->with_engine([cq](engine::Engine& engine, Time) {
-      const engine::CompletionRing* ring = engine.find_cq(cq);
-      return ring != nullptr && ring->overrun;
-    });
-    if (overrun) return true;
-  }
-  return false;
-}
-
 Errc DeviceCore::close_cq(CqId cq) noexcept {
   const std::lock_guard objects(objects_);
   {
@@ -253,10 +240,6 @@ Errc DeviceCore::close_cq(CqId cq) noexcept {
   });
   --cqs_;
   return Errc::ok;
-}
-
-std::shared_ptr<ChannelEvents> DeviceCore::create_channel() {
-  return std::make_shared<ChannelEvents>(config_.max_cqs);
 }
 
 // --- Objects of one lane
@@ -304,21 +287,6 @@ Errc DeviceCore::close_srq(Lane& lane, SrqId srq) noexcept {
   return Errc::ok;
 }
 
-DeviceCore::Qp DeviceCore::create_qp(engine::QpInit init,
-                                     const std::optional<QpAttributes>& attributes,
-                                     std::optional<unsigned> wanted, const QpProfiles& profiles) {
-  lanes_[0].check_profiles(profiles, std::string(kCreatingQp));
-  return create_in_lane(wanted, "QpOptions::lane", init, [&](Lane& lane) {
-    init.attributes = attributes.value_or(lane.default_attributes());
-    if (config_.strict) init.attributes = strict_attributes(init.attributes);
-    engine::check(kCreatingQp, engine::out_of_range(init.attributes));
-    const Result<Qpn> qpn =
-        lane.with_engine([&](engine::Engine& engine, Time) { return engine.create_qp(init); });
-    if (qpn && profiles != QpProfiles{}) lane.set_profiles(qpn.value(), profiles);
-    return qpn;
-  });
-}
-
 /// A queue pair was made in a lane, which serves its completion queues from now on. Throws
 /// mrc::Error if it was not made.
 void DeviceCore::serve(Lane& lane, const Result<Qpn>& made, CqId send_cq, CqId receive_cq) {
@@ -356,19 +324,6 @@ PlaneMask DeviceCore::planes_down() {
   return planes_down_;
 }
 
-PlaneState DeviceCore::plane_state(unsigned plane) const {
-  check_plane(plane);
-  return lanes_[0].plane_state(plane);
-}
-
-std::vector<std::string> DeviceCore::plane_names() const {
-  std::vector<std::string> names;
-  for (const auto& port : lanes_[0].planes().ports)
-    names.push_back(
-        port::format_local({port->address().ip, port->zone()}, port->address().udp_port));
-  return names;
-}
-
 DeviceStats DeviceCore::stats(bool peers) {
   DeviceStats s;
   s.pds = pds_;
@@ -378,14 +333,6 @@ DeviceStats DeviceCore::stats(bool peers) {
   s.events_dropped = events_.dropped();
   for (const auto& lane : lanes_) lane->add_to(s, peers);
   return s;
-}
-
-std::vector<QpReport> DeviceCore::queue_pairs() {
-  std::vector<QpReport> reports;
-  for (const auto& lane : lanes_)
-    for (std::size_t at = 0; at < lane->qp_places();)
-      for (QpReport& report : lane->queue_pairs(at)) reports.push_back(std::move(report));
-  return reports;
 }
 
 /// Why no further lane is opened, if `open` files are and each lane opens `each`. Empty: there are

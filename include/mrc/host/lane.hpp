@@ -29,18 +29,6 @@
 
 namespace mrc::inline v0_1::detail {
 
-/// What the lanes of a device share. What it refers to must outlive them.
-struct LaneSurroundings {
-  const Config& config;
-  const Log& log;
-  std::uint64_t guid;  ///< names the device to its peers
-  PlaneKind& kind;
-  CqEvents& cq_events;
-  EventQueue<DeviceEvent>& events;
-  Administration* administration;         ///< null: there is none
-  std::atomic<PlaneMask>& singly_logged;  ///< planes that were logged to send packets one by one
-};
-
 /// The lanes that a device is to have.
 [[nodiscard]] unsigned wanted_lanes(const Config& config) noexcept;
 
@@ -62,7 +50,7 @@ class MRC_LOCAL alignas(64) Lane {  // shares no cache line with another one
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
   /// Starts the helper thread. Throws mrc::Error.
-  void start() { progress_.start(index_); }
+  void start() { progress_.start(); }
   /// Ends it.
   void stop() noexcept { progress_.stop(); }
 
@@ -72,14 +60,14 @@ class MRC_LOCAL alignas(64) Lane {  // shares no cache line with another one
   /// The plane whose address is the GID.
   [[nodiscard]] Plane gid_plane() const noexcept { return rounds_.gid_plane(); }
   [[nodiscard]] Progress& progress() noexcept { return progress_; }
-  [[nodiscard]] const Config& config() const noexcept { return config_; }
-  [[nodiscard]] const Log& log() const noexcept { return log_; }
+  [[nodiscard]] const Config& config() const noexcept { return around_.config; }
+  [[nodiscard]] const Log& log() const noexcept { return around_.log; }
   /// Null: there is none.
   [[nodiscard]] Resolver* resolver() noexcept { return resolver_.get(); }
   /// A seed for each plane, from this one on: another one in each lane, and the same again if
   /// option seed is set.
   [[nodiscard]] std::uint64_t plane_seed() const noexcept {
-    return apart(config_.seed != 0 ? config_.seed : guid_);
+    return apart(around_.config.seed != 0 ? around_.config.seed : around_.guid);
   }
 
   /// Runs f(engine, now) under the lock.
@@ -125,7 +113,7 @@ class MRC_LOCAL alignas(64) Lane {  // shares no cache line with another one
       (void)rounds_.advance(now);
       const bool waits = f(now);
       progress_.deadline_changed();
-      if (!config_.helper) (void)rounds_.arm();
+      if (!around_.config.helper) (void)rounds_.arm();
       if (!waits || now >= end) return;
       lock.unlock();
       nap(end);
@@ -142,11 +130,18 @@ class MRC_LOCAL alignas(64) Lane {  // shares no cache line with another one
   [[nodiscard]] PeerFilter& filter() noexcept { return filter_; }
   [[nodiscard]] const Steering& steering() const noexcept { return *steering_; }
   [[nodiscard]] Rounds& rounds() noexcept { return rounds_; }
-  [[nodiscard]] EventQueue<DeviceEvent>& events() noexcept { return events_; }
+  [[nodiscard]] EventQueue<DeviceEvent>& events() noexcept { return around_.events; }
   /// What the peer of an own queue pair needs to know. Throws mrc::Error.
   [[nodiscard]] ConnectionInfo info_of(Qpn qpn) const;
   /// The profiles of a queue pair, and what they mean.
   [[nodiscard]] PeerProfiles profiles_of(Qpn qpn) const;
+
+  /// For Rounds: the engine has path events.
+  void report_path_events() noexcept;
+  /// For Rounds: steering is stale.
+  void refresh_steering(Time now) noexcept {
+    if (steering_->refresh()) apply_steering(now);
+  }
 
   // --- Queue pairs
   [[nodiscard]] QpAttributes default_attributes() const noexcept;
@@ -205,16 +200,17 @@ class MRC_LOCAL alignas(64) Lane {  // shares no cache line with another one
   /// Some of the queue pairs, from place `at` on, at most `most`. Moves `at` behind the last place
   /// that was looked at: all of them have been told once that is qp_places().
   [[nodiscard]] std::vector<QpReport> queue_pairs(std::size_t& at, std::size_t most = SIZE_MAX);
-  /// Nothing if there is no such queue pair.
-  [[nodiscard]] std::optional<QpReport> report(Qpn qpn);
-  /// Up to `most` peers, from the one at position `first` on.
-  [[nodiscard]] std::vector<PeerReport> peers(std::size_t first, std::size_t most);
+  /// Under the lock.
+  [[nodiscard]] QpReport report(const engine::QueuePairState& qp, Time now) const;
   /// Up to `most` paths to a peer, from the one with index `first` on.
   [[nodiscard]] std::vector<PathReport> paths(PeerId peer, std::size_t first, std::size_t most);
   /// All paths to the peer of a queue pair.
   [[nodiscard]] std::vector<PathReport> paths(Qpn qpn);
 
  private:
+  [[nodiscard]] LaneParts parts() noexcept {
+    return {around_, index_, planes_, engine_, filter_, *steering_};
+  }
   [[nodiscard]] std::uint64_t apart(std::uint64_t seed) const noexcept;
   [[nodiscard]] OpenedPlanes open_planes(std::optional<std::uint8_t> slot) const;
   [[nodiscard]] engine::EngineOptions engine_options() const;
@@ -231,7 +227,6 @@ class MRC_LOCAL alignas(64) Lane {  // shares no cache line with another one
   void steered() noexcept;
   void apply_steering(Time now) noexcept;
   // Reports
-  [[nodiscard]] QpReport report_of(const engine::QueuePairState& qp, Time now);
   [[nodiscard]] static std::vector<PathReport> paths_of(const engine::Peer& peer, std::size_t first,
                                                         std::size_t most);
   void to_init(Qpn qpn, const std::optional<QpProfiles>& wanted, const std::string& doing);
@@ -239,7 +234,6 @@ class MRC_LOCAL alignas(64) Lane {  // shares no cache line with another one
   void enter_init(Qpn qpn, const std::string& doing);
   void release_profiles(Qpn qpn) noexcept;
   void follow_profiles(Time now) noexcept;
-  void report_path_events() noexcept;
   /// Ends the connection of a queue pair with f(qpn), and forgets the peer if it was the last.
   template <class F>
   Errc disconnect(Qpn qpn, F&& f) noexcept;
@@ -247,13 +241,7 @@ class MRC_LOCAL alignas(64) Lane {  // shares no cache line with another one
   const unsigned index_;
   std::uint32_t srqs_ = 0;
   const ForkMark fork_;
-  const Config& config_;
-  const Log& log_;
-  const std::uint64_t guid_;
-  PlaneKind& kind_;
-  EventQueue<DeviceEvent>& events_;
-  Administration* const administration_;
-  std::atomic<PlaneMask>& singly_logged_;
+  const LaneSurroundings around_;
   static constexpr unsigned kMostNarrowPathsLogged = 16;
   unsigned narrow_paths_logged_ = 0;  ///< one link that is too narrow has paths to many peers
   OpenedPlanes planes_;

@@ -52,26 +52,15 @@ unsigned wanted_lanes(const Config& config) noexcept {
 
 Lane::Lane(const LaneSurroundings& around, unsigned index, std::optional<std::uint8_t> slot)
     : index_(index),
-      config_(around.config),
-      log_(around.log),
-      guid_(around.guid),
-      kind_(around.kind),
-      events_(around.events),
-      administration_(around.administration),
-      singly_logged_(around.singly_logged),
+      around_(around),
       planes_(open_planes(slot)),
       engine_(engine_options()),
-      filter_(config_, log_),
-      steering_(administration_ != nullptr ? administration_->make_steering()
-                                           : std::make_unique<Steering>()),
-      peers_(config_, log_, planes_, engine_, filter_, *steering_),
-      rounds_(config_, log_, planes_, engine_, around.cq_events, around.events, filter_, *steering_,
-              {[this] { report_path_events(); },
-               [this](Time now) {
-                 if (steering_->refresh()) apply_steering(now);
-               }},
-              engine_.options().start, index),
-      progress_(config_, mutex_, planes_, engine_, rounds_) {
+      filter_(around_.config, around_.log),
+      steering_(around_.administration != nullptr ? around_.administration->make_steering()
+                                                  : std::make_unique<Steering>()),
+      peers_(parts()),
+      rounds_(parts(), *this, engine_.options().start),
+      progress_(parts(), mutex_, rounds_) {
   const auto make = resolver_maker.load();
   if (make == nullptr) return;
   resolver_ = make(*this);
@@ -95,15 +84,15 @@ std::uint64_t Lane::apart(std::uint64_t seed) const noexcept {
 /// The ports' notes are the same in all lanes; those of the first are logged.
 OpenedPlanes Lane::open_planes(std::optional<std::uint8_t> slot) const {
   const Log silent(LogLevel::off);
-  const Log& log = index_ == 0 ? log_ : silent;
+  const Log& log = index_ == 0 ? around_.log : silent;
   if (const std::string unknown = unknown_variables_once(); !unknown.empty()) log.warn(unknown);
-  OpenedPlanes planes = kind_.open(config_, slot, log);
-  planes.kind = &kind_;
+  OpenedPlanes planes = around_.kind.open(around_.config, slot, log);
+  planes.kind = &around_.kind;
   const std::uint32_t wanted =
-      config_.mtu != 0 ? planes.wanted_mtu : std::min(planes.wanted_mtu, kLargestMrcMtu);
+      around_.config.mtu != 0 ? planes.wanted_mtu : std::min(planes.wanted_mtu, kLargestMrcMtu);
   if (planes.mtu < wanted)
     log.warn("mtu lowered from " + std::to_string(wanted) + " to " + std::to_string(planes.mtu) +
-             (config_.strict
+             (around_.config.strict
                   ? ": the largest that fits the interfaces and that option strict allows"
                   : ": larger packets do not fit the interfaces"));
   return planes;
@@ -112,18 +101,18 @@ OpenedPlanes Lane::open_planes(std::optional<std::uint8_t> slot) const {
 engine::EngineOptions Lane::engine_options() const {
   engine::EngineOptions o;
   o.slot = planes_.slot;
-  o.seed = config_.seed != 0 ? apart(config_.seed) : random_seed();
+  o.seed = around_.config.seed != 0 ? apart(around_.config.seed) : random_seed();
   o.secret = random_key();  // whatever the seed is
   o.planes = static_cast<PlaneMask>((std::uint64_t{1} << planes_.count()) - 1);
-  o.icrc = config_.icrc != port::Offload::off;
+  o.icrc = around_.config.icrc != port::Offload::off;
   o.start = monotonic_now();
-  o.max_qps = config_.max_qps;
-  o.max_cqs = config_.max_cqs;
-  o.max_srqs = config_.max_srqs;
-  o.max_mrs = config_.max_mrs;
-  o.max_pds = config_.max_pds;
-  o.max_peers = config_.max_peers;
-  o.max_outstanding = config_.expert.max_outstanding;
+  o.max_qps = around_.config.max_qps;
+  o.max_cqs = around_.config.max_cqs;
+  o.max_srqs = around_.config.max_srqs;
+  o.max_mrs = around_.config.max_mrs;
+  o.max_pds = around_.config.max_pds;
+  o.max_peers = around_.config.max_peers;
+  o.max_outstanding = around_.config.expert.max_outstanding;
   for (unsigned i = 0; i < planes_.count(); ++i) {
     const port::Capabilities& c = planes_.ports[i]->capabilities();
     if (c.segmentation) o.segmenting_planes |= plane_bit(static_cast<Plane>(i));
@@ -131,19 +120,19 @@ engine::EngineOptions Lane::engine_options() const {
     if (c.places_payload) o.placing_planes |= plane_bit(static_cast<Plane>(i));
   }
   if (o.holding_planes != 0) o.held_copies = engine::CopyTable::kMaxCopies;
-  o.sack_threshold = config_.expert.sack_threshold;
-  const bool resolves = resolver_maker.load() != nullptr && !config_.strict;
-  if (config_.peer == PeerKind::any && resolves) o.early_packets = kEarlyPackets;
+  o.sack_threshold = around_.config.expert.sack_threshold;
+  const bool resolves = resolver_maker.load() != nullptr && !around_.config.strict;
+  if (around_.config.peer == PeerKind::any && resolves) o.early_packets = kEarlyPackets;
   o.resolution_inputs = resolves ? kResolutionInputs : 0;
   // A NIC that places payload must know of each transmission of a packet what it carries.
   const bool nics = (o.placing_planes | o.holding_planes) != 0;
-  if (!config_.strict && !nics) o.part_places = kPartPlaces;
+  if (!around_.config.strict && !nics) o.part_places = kPartPlaces;
   o.largest_payload = planes_.mtu;
   // Each of these probes reaches all slots of a host: one lane answers for all.
-  if (index_ == 0 && kind_.knows_strangers()) o.unconnected_requests = PlaneKind::kStrangers;
-  o.trimming = config_.trim != port::Offload::off;
-  o.dscp = dscp_of(config_);
-  std::uint32_t burst = config_.expert.burst;
+  if (index_ == 0 && around_.kind.knows_strangers()) o.unconnected_requests = PlaneKind::kStrangers;
+  o.trimming = around_.config.trim != port::Offload::off;
+  o.dscp = dscp_of(around_.config);
+  std::uint32_t burst = around_.config.expert.burst;
   if (burst == 0) {  // as much as one system call takes
     const std::uint32_t mtu = std::min(planes_.mtu, kLargestMrcMtu);
     burst = std::max(1u, kMaxBurstBytes / (mtu + kPacketOverhead));
@@ -151,28 +140,28 @@ engine::EngineOptions Lane::engine_options() const {
     for (const auto& port : planes_.ports) burst = std::min(burst, port->capabilities().max_burst);
   }
   o.burst = burst;
-  o.peers_stop = burst > 1 && !config_.strict;    // ports that batch are sockets
-  if (o.peers_stop) o.ack_delay = kAckDelay;      // where each packet takes microseconds
-  constexpr std::uint32_t kLeastIdleProbes = 25;  // of many lanes, few have idle peers
-  o.idle_probes = std::max(kLeastIdleProbes, o.idle_probes / wanted_lanes(config_));
-  o.paths.active = config_.active_paths;
-  o.paths.min_active = config_.min_active_paths;
-  o.paths.loss_strikes = config_.expert.loss_strikes;
-  o.paths.probe_successes = config_.expert.probe_successes;
+  o.peers_stop = burst > 1 && !around_.config.strict;  // ports that batch are sockets
+  if (o.peers_stop) o.ack_delay = kAckDelay;           // where each packet takes microseconds
+  constexpr std::uint32_t kLeastIdleProbes = 25;       // of many lanes, few have idle peers
+  o.idle_probes = std::max(kLeastIdleProbes, o.idle_probes / wanted_lanes(around_.config));
+  o.paths.active = around_.config.active_paths;
+  o.paths.min_active = around_.config.min_active_paths;
+  o.paths.loss_strikes = around_.config.expert.loss_strikes;
+  o.paths.probe_successes = around_.config.expert.probe_successes;
 
-  o.cc.algorithm = config_.cc;
-  o.cc.fixed_window = config_.cc_fixed_window;
+  o.cc.algorithm = around_.config.cc;
+  o.cc.fixed_window = around_.config.cc_fixed_window;
   cc::NsccOptions& n = o.cc.nscc;
-  n.link_speed = static_cast<std::uint64_t>(config_.cc_link_speed * 1e9);
-  n.base_rtt = config_.cc_base_rtt;
+  n.link_speed = static_cast<std::uint64_t>(around_.config.cc_link_speed * 1e9);
+  n.base_rtt = around_.config.cc_base_rtt;
   // Host batching makes the minimum RTT unrepresentative.
   const auto batches = [](const auto& port) { return port->capabilities().batching; };
   if (std::any_of(planes_.ports.begin(), planes_.ports.end(), batches))
-    n.base_rtt_floor = config_.cc_base_rtt;
-  n.zero_delay = std::max<Duration>(n.zero_delay, config_.cc_base_rtt / 8);
+    n.base_rtt_floor = around_.config.cc_base_rtt;
+  n.zero_delay = std::max<Duration>(n.zero_delay, around_.config.cc_base_rtt / 8);
   n.mtu = planes_.mtu + kPacketOverhead + wire::kNominalOverhead;
-  if (config_.cc_target_delay.count() > 0) n.target_delay = config_.cc_target_delay;
-  n.ack_gen_trigger = config_.expert.sack_threshold;
+  if (around_.config.cc_target_delay.count() > 0) n.target_delay = around_.config.cc_target_delay;
+  n.ack_gen_trigger = around_.config.expert.sack_threshold;
   return o;
 }
 
@@ -263,9 +252,9 @@ void Lane::add_to(DeviceStats& stats, bool peers) {
   stats.helper_rounds += lane.helper_rounds;
   add_counters(stats.engine, lane.engine);
   stats.peers_refused += filter_.refused();
-  if (peers) peers_.add_to(stats.connected, index_);
-  stats.unconnected_probes_answered += rounds_.unconnected_probes_answered();
-  stats.unconnected_probes_refused += rounds_.unconnected_probes_refused();
+  if (peers) peers_.add_to(stats.connected);
+  stats.unconnected_probes_answered += rounds_.counts().unconnected_answered;
+  stats.unconnected_probes_refused += rounds_.counts().unconnected_refused;
   if (resolver_) resolver_->add_to(stats);
   stats.lanes.push_back(lane);
   for (unsigned i = 0; i < planes_.count(); ++i) {
@@ -275,10 +264,10 @@ void Lane::add_to(DeviceStats& stats, bool peers) {
       fresh.address = port::format_local({port.address().ip, port.zone()}, port.address().udp_port);
       fresh.up = rounds_.usable(i);
       fresh.enabled = planes_.enabled(i);
-      fresh.times_down = rounds_.times_down(i);
+      fresh.times_down = rounds_.counts().times_down[i];
     }
     PlaneStats& plane = stats.planes[i];
-    plane.rx_disabled += rounds_.rx_disabled(i);
+    plane.rx_disabled += rounds_.counts().rx_disabled[i];
     plane.rx_bad_icrc += engine_.bad_icrc(static_cast<Plane>(i));
     add_counters(plane.port, port.stats());
     if (port.impairment() != nullptr) add_counters(plane.faults, port.impairment()->stats());
@@ -290,20 +279,20 @@ void Lane::add_to(DeviceStats& stats, bool peers) {
 QpAttributes Lane::default_attributes() const noexcept {
   QpAttributes a;
   a.mtu = planes_.mtu;
-  a.mpr = config_.mpr;
-  a.mpr_dest = config_.mpr_dest;
-  a.max_wimm = config_.max_wimm;
-  a.max_wimm_dest = config_.max_wimm_dest;
-  a.timeout = config_.timeout;
-  a.retry_linear = config_.retry_linear;
-  a.retry_exponential = config_.retry_exponential;
-  a.dynamic_mpr = config_.dynamic_mpr;
-  a.trim_nack = config_.trim != port::Offload::off;
-  a.max_rd_atomic = config_.max_rd_atomic;
-  a.max_rd_atomic_dest = config_.max_rd_atomic_dest;
-  a.rnr_retry = config_.rnr_retry;
-  a.min_rnr_timer = config_.min_rnr_timer;
-  return config_.strict ? strict_attributes(a) : a;
+  a.mpr = around_.config.mpr;
+  a.mpr_dest = around_.config.mpr_dest;
+  a.max_wimm = around_.config.max_wimm;
+  a.max_wimm_dest = around_.config.max_wimm_dest;
+  a.timeout = around_.config.timeout;
+  a.retry_linear = around_.config.retry_linear;
+  a.retry_exponential = around_.config.retry_exponential;
+  a.dynamic_mpr = around_.config.dynamic_mpr;
+  a.trim_nack = around_.config.trim != port::Offload::off;
+  a.max_rd_atomic = around_.config.max_rd_atomic;
+  a.max_rd_atomic_dest = around_.config.max_rd_atomic_dest;
+  a.rnr_retry = around_.config.rnr_retry;
+  a.min_rnr_timer = around_.config.min_rnr_timer;
+  return around_.config.strict ? strict_attributes(a) : a;
 }
 
 ConnectionInfo Lane::local_info(Qpn qpn) {
@@ -318,12 +307,12 @@ ConnectionInfo Lane::info_of(Qpn qpn) const {
   ConnectionInfo info;
   info.foreign = false;
   info.solicited = true;
-  info.device_guid = guid_;
+  info.device_guid = around_.guid;
   info.qpn = qpn;
   info.start_psn = *engine_.start_psn(qpn);
   info.tag = qp->tag.bits();
   info.mtu = qp->state == QpState::rtr || qp->state == QpState::rts ? qp->rtr_mtu : a.mtu;
-  info.mtu_multiples = config_.peer != PeerKind::mrc;
+  info.mtu_multiples = around_.config.peer != PeerKind::mrc;
   if (!info.mtu_multiples) info.mtu = std::bit_floor(info.mtu);
   info.mpr_dest = a.mpr_dest;
   info.max_wimm_dest = a.max_wimm_dest;
@@ -331,7 +320,7 @@ ConnectionInfo Lane::info_of(Qpn qpn) const {
   info.trim_nack = a.trim_nack && asks_for_trims();
   info.rc = a.rc;
   info.max_rd_atomic_dest = a.rc ? a.max_rd_atomic_dest : std::uint8_t{0};
-  info.icrc = config_.icrc != port::Offload::off;
+  info.icrc = around_.config.icrc != port::Offload::off;
   info.network_namespace = planes_.network_namespace;
   info.parts = engine_.options().part_places > 0;
   info.slot = planes_.slot;
@@ -342,15 +331,15 @@ ConnectionInfo Lane::info_of(Qpn qpn) const {
     info.receive_window = std::min(info.receive_window, port->capabilities().receive_buffer);
   }
   while (!info.port_data.empty() && info.port_data.back().empty()) info.port_data.pop_back();
-  info.receive_window =
-      std::max<std::uint64_t>(info.receive_window / config_.expert.receive_shares, 2 * a.mtu);
-  if (config_.strict) return strict_info(std::move(info));
+  info.receive_window = std::max<std::uint64_t>(
+      info.receive_window / around_.config.expert.receive_shares, 2 * a.mtu);
+  if (around_.config.strict) return strict_info(std::move(info));
   return info;
 }
 
 /// Where a port does not see what switches have trimmed, peers had better not let them trim.
 bool Lane::asks_for_trims() const noexcept {
-  return config_.trim == port::Offload::on ||
+  return around_.config.trim == port::Offload::on ||
          std::all_of(planes_.ports.begin(), planes_.ports.end(),
                      [](const auto& port) { return port->capabilities().trimmed_packets; });
 }
@@ -371,7 +360,7 @@ const engine::QueuePairState& Lane::in_state(Qpn qpn, QpState state,
 
 /// Throws mrc::Error if devices that say this can't be connected to.
 void Lane::check_peer(const ConnectionInfo& info, const std::string& doing) const {
-  if (info.icrc != (config_.icrc != port::Offload::off))
+  if (info.icrc != (around_.config.icrc != port::Offload::off))
     throw Error(Errc::incompatible, doing + ": iCRC is on at one side only; set option icrc alike");
 }
 
@@ -449,7 +438,8 @@ void Lane::to_init(Qpn qpn, const std::optional<QpProfiles>& wanted, const std::
 }
 
 void Lane::connect_to(Qpn qpn, const QpChange& change, const std::string& doing) {
-  const ConnectionInfo info = config_.strict ? strict_info(*change.connection) : *change.connection;
+  const ConnectionInfo info =
+      around_.config.strict ? strict_info(*change.connection) : *change.connection;
   if (change.destination)
     throw Error(Errc::invalid_argument, doing + ": give a destination or a connection, not both");
   check_peer(info, doing);
@@ -562,7 +552,7 @@ Errc Lane::close_qp(Qpn qpn) noexcept {
     (void)rounds_.advance(monotonic_now());
     engine_.send_held_ack(qpn);
     (void)rounds_.send(monotonic_now());  // sends pending acknowledgements
-    events_.remove_if([qpn](const DeviceEvent& event) {
+    around_.events.remove_if([qpn](const DeviceEvent& event) {
       return event.qpn == qpn && (event.kind == DeviceEvent::Kind::qp_error ||
                                   event.kind == DeviceEvent::Kind::last_wqe);
     });
@@ -600,19 +590,11 @@ std::vector<QpReport> Lane::queue_pairs(std::size_t& at, std::size_t most) {
   const Time now = monotonic_now();
   const std::size_t end = std::min(engine_.context().objects.qp_places(), at + kPlaces);
   for (; at < end && reports.size() < enough; ++at)
-    if (const engine::QueuePairState* qp = engine_.context().objects.qp_at(at))
-      reports.push_back(report_of(*qp, now));
+    if (const engine::QueuePairState* qp = engine_.context().objects.qp_at(at)) reports.push_back(report(*qp, now));
   return reports;
 }
 
-std::optional<QpReport> Lane::report(Qpn qpn) {
-  const std::lock_guard lock(mutex_);
-  const engine::QueuePairState* qp = engine_.find_qp(qpn);
-  if (qp == nullptr) return std::nullopt;
-  return report_of(*qp, monotonic_now());
-}
-
-QpReport Lane::report_of(const engine::QueuePairState& qp, Time now) {
+QpReport Lane::report(const engine::QueuePairState& qp, Time now) const {
   QpReport r;
   r.lane = index_;
   r.qpn = qp.qpn;
@@ -628,13 +610,6 @@ QpReport Lane::report_of(const engine::QueuePairState& qp, Time now) {
   r.unfinished = qp.waiting();
   r.stats = engine_.qp_stats(qp);
   return r;
-}
-
-std::vector<PeerReport> Lane::peers(std::size_t first, std::size_t most) {
-  const std::lock_guard lock(mutex_);
-  std::vector<PeerReport> reports;
-  peers_.add_to(reports, index_, first, most);
-  return reports;
 }
 
 std::vector<PathReport> Lane::paths(PeerId peer, std::size_t first, std::size_t most) {
@@ -689,14 +664,14 @@ std::vector<PathReport> Lane::paths_of(const engine::Peer& peer, std::size_t fir
 void Lane::nap(Time end) const noexcept {
   const Time until = std::min(end, monotonic_now() + kLook);
   std::array<pollfd, Progress::kMaxFds> fds;
-  const std::size_t n = config_.helper ? 0 : progress_.watch(fds.data());
+  const std::size_t n = around_.config.helper ? 0 : progress_.watch(fds.data());
   Progress::sleep({fds.data(), n}, until);
 }
 
 // Lane: profiles of its queue pairs, and events of its paths.
 
 void Lane::check_profiles(const QpProfiles& wanted, const std::string& doing) const {
-  if (wanted != QpProfiles{} && administration_ == nullptr)
+  if (wanted != QpProfiles{} && around_.administration == nullptr)
     throw lacking(doing + ", with profiles", "administration", "control");
 }
 
@@ -713,7 +688,7 @@ void Lane::enter_init(Qpn qpn, const std::string& doing) {
   for (std::size_t i = 0; evs && i < evs->entries.size(); ++i)
     (void)planes_.kind->path_of(planes_, evs->format, evs->entries[i].expanded,
                                 static_cast<std::uint16_t>(i));  // throws if this lane has none
-  if (administration_ != nullptr) administration_->acquire(chosen.profiles);
+  if (around_.administration != nullptr) around_.administration->acquire(chosen.profiles);
   chosen.held = true;
   const Errc e = engine_.to_init(qpn);
   if (e == Errc::ok) return;
@@ -724,27 +699,27 @@ void Lane::enter_init(Qpn qpn, const std::string& doing) {
 void Lane::release_profiles(Qpn qpn) noexcept {
   const auto at = chosen_.find(value(qpn));
   if (at == chosen_.end() || !std::exchange(at->second.held, false)) return;
-  if (administration_ != nullptr) administration_->release(at->second.profiles);
+  if (around_.administration != nullptr) around_.administration->release(at->second.profiles);
 }
 
 /// Under the lock.
 PeerProfiles Lane::profiles_of(Qpn qpn) const {
   const auto at = chosen_.find(value(qpn));
-  if (at == chosen_.end() || administration_ == nullptr) return {};
+  if (at == chosen_.end() || around_.administration == nullptr) return {};
   PeerProfiles out;
   out.ids = at->second.profiles;
-  if (out.ids.ev) out.evs = administration_->table(*out.ids.ev);
-  if (out.ids.cc) out.cc = administration_->cc_options(*out.ids.cc);
+  if (out.ids.ev) out.evs = around_.administration->table(*out.ids.ev);
+  if (out.ids.cc) out.cc = around_.administration->cc_options(*out.ids.cc);
   return out;
 }
 
 /// The host's profiles may be others than before. Under the lock.
 void Lane::follow_profiles(Time now) noexcept try {
-  if (administration_ == nullptr) return;
-  for (const std::string& line : administration_->follow(*steering_)) log_.warn(line);
-  peers_.follow(now, [this](ProfileId id) { return administration_->table(id); });
+  if (around_.administration == nullptr) return;
+  for (const std::string& line : around_.administration->follow(*steering_)) around_.log.warn(line);
+  peers_.follow(now, [this](ProfileId id) { return around_.administration->table(id); });
 } catch (const std::exception& error) {  // out of memory: profiles stay as they are
-  log_.warn(std::string("the profiles for this host have changed: ") + error.what());
+  around_.log.warn(std::string("the profiles for this host have changed: ") + error.what());
 }
 
 void Lane::update_paths(const EvUpdate& update) noexcept {
@@ -766,14 +741,15 @@ void Lane::report_path_events() noexcept {
   engine_.take_piece_changes([this](const engine::Peer& peer, PlaneMask changed) {
     const PlaneMask singly = changed & peer.pieces.singly();
     // The first time: later trials find the same, and so do other lanes.
-    const PlaneMask first = singly & ~singly_logged_.fetch_or(singly);
+    const PlaneMask first = singly & ~around_.singly_logged.fetch_or(singly);
     if (first != 0) peers_.report_singly(peer, first);
   });
   const PlaneMask singly = engine_.planes_sent_singly();
   for (unsigned i = 0; i < planes_.count(); ++i)
     planes_.ports[i]->send_singly((singly >> i & 1) != 0);
   engine_.take_path_events([this](const engine::Peer& peer, const path::PathEvent& event) {
-    if (administration_ != nullptr) administration_->on_path_event(*this, peer, event);
+    if (around_.administration != nullptr)
+      around_.administration->on_path_event(*this, peer, event);
   });
 }
 

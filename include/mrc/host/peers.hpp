@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -16,6 +17,7 @@
 #include "mrc/engine/engine.hpp"
 #include "mrc/engine/verbs_types.hpp"
 #include "mrc/exchange.hpp"
+#include "mrc/host/cq_events.hpp"
 #include "mrc/host/modules.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/plane/plane.hpp"
@@ -98,6 +100,27 @@ struct PeerProfiles {
   std::optional<cc::Options> cc;  ///< of ids.cc, if there is one
 };
 
+/// What the lanes of a device share. What it refers to must outlive them.
+struct LaneSurroundings {
+  const Config& config;
+  const Log& log;
+  std::uint64_t guid;  ///< names the device to its peers
+  PlaneKind& kind;
+  CqEvents& cq_events;
+  EventQueue<DeviceEvent>& events;
+  Administration* administration;         ///< null: there is none
+  std::atomic<PlaneMask>& singly_logged;  ///< planes that were logged to send packets one by one
+};
+
+/// What the parts of a lane share.
+struct LaneParts : LaneSurroundings {
+  unsigned index;  ///< number of the lane
+  OpenedPlanes& planes;
+  engine::Engine& engine;
+  PeerFilter& filter;
+  Steering& steering;
+};
+
 /// The remote devices that queue pairs of an engine are connected to: entered into engine and ports
 /// when the first one connects, removed with the last. A remote device that is reached in another
 /// way than before, has another window, or is another process at the same addresses, is another
@@ -142,15 +165,7 @@ class Peers {
   };
 
   /// Throws mrc::Error if the file of option keylog can't be opened.
-  Peers(const Config& config, const Log& log, OpenedPlanes& planes, engine::Engine& engine,
-        const PeerFilter& filter, const Steering& steering)
-      : config_(config),
-        log_(log),
-        planes_(planes),
-        engine_(engine),
-        filter_(filter),
-        steering_(steering),
-        tags_(config.keylog) {}
+  explicit Peers(const LaneParts& parts) : lane_(parts), tags_(parts.config.keylog) {}
 
   [[nodiscard]] const std::vector<Known>& known() const noexcept { return known_; }
   /// Null: there is none.
@@ -172,7 +187,7 @@ class Peers {
   /// there are too many.
   [[nodiscard]] PeerId add(const ConnectionInfo& info, const Candidate& candidate);
   /// Adds a report on each of up to `most` of them, from the one at position `first` on.
-  void add_to(std::vector<PeerReport>& reports, unsigned lane, std::size_t first = 0,
+  void add_to(std::vector<PeerReport>& reports, std::size_t first = 0,
               std::size_t most = SIZE_MAX) const;
   /// An EV profile has changed: so do the paths to the peers that are reached with it.
   void update(Time now, const EvUpdate& update) noexcept;
@@ -215,12 +230,7 @@ class Peers {
   void add_to_port(PeerId peer, Plane plane, const PeerRoute& route);
   void note_slower(const Candidate& candidate);
 
-  const Config& config_;
-  const Log& log_;
-  OpenedPlanes& planes_;
-  engine::Engine& engine_;
-  const PeerFilter& filter_;
-  const Steering& steering_;
+  const LaneParts lane_;
   KeyLog tags_;
   std::vector<Known> known_;
   bool noted_slower_ = false;

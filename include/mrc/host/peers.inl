@@ -111,7 +111,7 @@ PeerId Peers::add(const ConnectionInfo& info, const Candidate& candidate) {
   engine::PeerSpec spec = candidate.spec;
   for (const Known& known : known_)
     if (known.is(info)) spec.sibling = known.id;
-  const Result<PeerId> peer = engine_.add_peer(spec);
+  const Result<PeerId> peer = lane_.engine.add_peer(spec);
   if (!peer) throw Error(peer.error(), "peer " + candidate.name + ": see option max_peers");
   try {
     for (std::size_t i = 0; i < candidate.routes.size(); ++i)
@@ -132,15 +132,15 @@ PeerId Peers::add(const ConnectionInfo& info, const Candidate& candidate) {
                       {}});
     deny_paths(monotonic_now(), known_.back());
   } catch (...) {
-    for (auto& port : planes_.ports) port->remove_peer(peer.value());
-    (void)engine_.remove_peer(peer.value());
+    for (auto& port : lane_.planes.ports) port->remove_peer(peer.value());
+    (void)lane_.engine.remove_peer(peer.value());
     std::erase_if(known_, [&](const Known& known) { return known.id == peer.value(); });
     throw;
   }
-  log_.info("connected to peer " + candidate.name +
-            (info.foreign                ? ", which is not OpenMRC"
-             : candidate.spec.head_check ? ", on this host: the iCRC leaves the payload out"
-                                         : ""));
+  lane_.log.info("connected to peer " + candidate.name +
+                 (info.foreign                ? ", which is not OpenMRC"
+                  : candidate.spec.head_check ? ", on this host: the iCRC leaves the payload out"
+                                              : ""));
   note_slower(candidate);
   return peer.value();
 }
@@ -148,15 +148,16 @@ PeerId Peers::add(const ConnectionInfo& info, const Candidate& candidate) {
 /// One line for all of them.
 void Peers::note_slower(const Candidate& candidate) {
   if (!candidate.slower || std::exchange(noted_slower_, true)) return;
-  log_.warn("peer " + candidate.name +
-            " is not OpenMRC: packets to such peers leave one by one over IPv4, without the "
-            "kernel's segmentation (option gso), which would number them so that the iCRC is wrong "
-            "for a NIC; IPv6 has no such limit");
+  lane_.log.warn(
+      "peer " + candidate.name +
+      " is not OpenMRC: packets to such peers leave one by one over IPv4, without the "
+      "kernel's segmentation (option gso), which would number them so that the iCRC is wrong "
+      "for a NIC; IPv6 has no such limit");
 }
 
 std::uint32_t Peers::agreed_mtu_with(const ConnectionInfo& info, std::uint32_t own) const noexcept {
-  const bool multiples = info.mtu_multiples && config_.peer != PeerKind::mrc;
-  if (info.foreign && config_.mtu == 0 && is_mtu(own)) own = mrc_mtu(own);
+  const bool multiples = info.mtu_multiples && lane_.config.peer != PeerKind::mrc;
+  if (info.foreign && lane_.config.mtu == 0 && is_mtu(own)) own = mrc_mtu(own);
   return agreed_mtu(own, info.mtu == 0 ? own : info.mtu, multiples);
 }
 
@@ -165,30 +166,31 @@ void Peers::await_routes(const Candidate& candidate, Duration patience) const {
   for (std::size_t i = 0; i < candidate.routes.size(); ++i) {
     if ((candidate.spec.planes >> i & 1) == 0) continue;
     const Duration left = std::max(Duration{}, end - monotonic_now());
-    const std::string lost = planes_.ports[i]->await_route(candidate.routes[i], left);
-    if (!lost.empty()) log_.warn("plane " + std::to_string(i) + ": " + lost);
+    const std::string lost = lane_.planes.ports[i]->await_route(candidate.routes[i], left);
+    if (!lost.empty()) lane_.log.warn("plane " + std::to_string(i) + ": " + lost);
   }
 }
 
 Peers::Candidate Peers::make_candidate(const ConnectionInfo& info,
                                        const PeerProfiles& profiles) const {
-  filter_.check(info);
+  lane_.filter.check(info);
   Candidate c;
   c.profiles = profiles;
   c.spec.cc = profiles.cc;
   c.spec.slot = info.slot;
   c.spec.plane_window = info.receive_window;
-  c.spec.shared_routes = planes_.kind->shared_routes();
-  c.routes.resize(std::min<std::size_t>(planes_.count(), info.planes.size()));
+  c.spec.shared_routes = lane_.planes.kind->shared_routes();
+  c.routes.resize(std::min<std::size_t>(lane_.planes.count(), info.planes.size()));
   std::size_t active = 0;
   bool none_usable = false;  // a plane that both have, but all its paths are denied
   for (std::size_t i = 0; i < c.routes.size(); ++i) {
     if (info.planes[i].udp_port == 0) continue;  // not known
-    if (port::is_v4(info.planes[i].ip) != port::is_v4(planes_.ports[i]->address().ip)) continue;
+    if (port::is_v4(info.planes[i].ip) != port::is_v4(lane_.planes.ports[i]->address().ip))
+      continue;
     const auto plane = static_cast<Plane>(i);
     check_loopback(info, plane);
     const Bytes data = i < info.port_data.size() ? Bytes(info.port_data[i]) : Bytes();
-    PlanePaths paths = planes_.kind->paths_to(planes_, plane, info.planes[i], data);
+    PlanePaths paths = lane_.planes.kind->paths_to(lane_.planes, plane, info.planes[i], data);
     if (paths.specs.empty()) {
       none_usable = true;
       continue;
@@ -197,26 +199,28 @@ Peers::Candidate Peers::make_candidate(const ConnectionInfo& info,
     c.spec.paths.insert(c.spec.paths.end(), paths.specs.begin(), paths.specs.end());
     active += paths.active;
     c.routes[i] = std::move(paths.route);
-    c.spec.source_tags[i] = planes_.kind->source_tag(plane, info.planes[i].ip);
-    c.name +=
-        (c.name.empty() ? "" : ", ") +
-        port::format_local({info.planes[i].ip, planes_.ports[i]->zone()}, info.planes[i].udp_port);
+    c.spec.source_tags[i] = lane_.planes.kind->source_tag(plane, info.planes[i].ip);
+    c.name += (c.name.empty() ? "" : ", ") +
+              port::format_local({info.planes[i].ip, lane_.planes.ports[i]->zone()},
+                                 info.planes[i].udp_port);
   }
-  if (config_.active_paths == 0) c.spec.active_paths = static_cast<std::uint16_t>(active);
+  if (lane_.config.active_paths == 0) c.spec.active_paths = static_cast<std::uint16_t>(active);
   if (profiles.evs && c.spec.planes != 0)
     c.spec.active_paths = static_cast<std::uint16_t>(add_profile(c, info));
   c.spec.head_check = takes_heads(info);
   for (std::size_t i = 0; i < c.routes.size(); ++i) {
     if ((c.spec.planes >> i & 1) == 0) continue;
     const auto plane = static_cast<Plane>(i);
-    if (info.foreign) c.slower |= planes_.kind->keep_real_header(planes_, plane, c.routes[i]);
+    if (info.foreign)
+      c.slower |= lane_.planes.kind->keep_real_header(lane_.planes, plane, c.routes[i]);
     if (takes_heads(info))
-      c.spec.head_check &= planes_.kind->take_heads(planes_, plane, info.planes[i], c.routes[i]);
+      c.spec.head_check &=
+          lane_.planes.kind->take_heads(lane_.planes, plane, info.planes[i], c.routes[i]);
   }
   if (c.spec.planes == 0)
     throw Error(Errc::unreachable,
                 "peer " + to_string(info) + ": " +
-                    (none_usable ? planes_.kind->why_none()
+                    (none_usable ? lane_.planes.kind->why_none()
                                  : "no plane of it has the IP version of the local plane of the "
                                    "same number; give both sides matching planes"));
   return c;
@@ -225,14 +229,14 @@ Peers::Candidate Peers::make_candidate(const ConnectionInfo& info,
 /// Loopback addresses reach only processes of the same network namespace: a side that was started
 /// without `planes` is on one. Throws mrc::Error if the peer is elsewhere.
 void Peers::check_loopback(const ConnectionInfo& info, Plane plane) const {
-  const port::IpAddress& here = planes_.ports[plane]->address().ip;
+  const port::IpAddress& here = lane_.planes.ports[plane]->address().ip;
   const port::IpAddress& there = info.planes[plane].ip;
   const bool own = port::is_loopback(here), its = port::is_loopback(there);
   if (!own && !its) return;
-  const bool told = info.network_namespace != 0 && planes_.network_namespace != 0;
+  const bool told = info.network_namespace != 0 && lane_.planes.network_namespace != 0;
   // If only this address is a loopback one, the route tells too. For the peer's it always leads
   // back here.
-  if (told ? info.network_namespace == planes_.network_namespace
+  if (told ? info.network_namespace == lane_.planes.network_namespace
            : its || port::stays_on_loopback(here, there))
     return;
   throw Error(Errc::unreachable,
@@ -246,7 +250,7 @@ void Peers::check_loopback(const ConnectionInfo& info, Plane plane) const {
 }
 
 bool Peers::takes_heads(const ConnectionInfo& info) const noexcept {
-  return info.network_namespace != 0 && info.network_namespace == planes_.network_namespace &&
+  return info.network_namespace != 0 && info.network_namespace == lane_.planes.network_namespace &&
          !info.foreign && info.icrc && info.tag != 0;
 }
 
@@ -255,7 +259,7 @@ bool Peers::takes_heads(const ConnectionInfo& info) const noexcept {
 std::size_t Peers::add_profile(Candidate& c, const ConnectionInfo& info) const {
   const EvTable& evs = *c.profiles.evs;
   c.spec.event_mask = evs.event_mask;
-  std::size_t active = c.spec.active_paths != 0 ? c.spec.active_paths : config_.active_paths;
+  std::size_t active = c.spec.active_paths != 0 ? c.spec.active_paths : lane_.config.active_paths;
   if (evs.mode == EvProfileMode::automatic) {
     active = std::min<std::size_t>({active, evs.ev_count, c.spec.paths.size()});
   } else {
@@ -264,7 +268,8 @@ std::size_t Peers::add_profile(Candidate& c, const ConnectionInfo& info) const {
     PlaneMask used = 0;
     for (const EvTable::Entry& entry : evs.entries) {
       const auto index = static_cast<path::PathIndex>(c.spec.paths.size());
-      c.spec.paths.push_back(planes_.kind->path_of(planes_, evs.format, entry.expanded, index));
+      c.spec.paths.push_back(
+          lane_.planes.kind->path_of(lane_.planes, evs.format, entry.expanded, index));
       if (entry.denied) c.spec.denied.push_back(index);
       used |= plane_bit(entry.expanded.plane);
     }
@@ -275,10 +280,11 @@ std::size_t Peers::add_profile(Candidate& c, const ConnectionInfo& info) const {
     for (std::size_t i = 0; i < c.routes.size(); ++i) {
       if ((c.spec.planes >> i & 1) == 0) continue;
       const Bytes data = i < info.port_data.size() ? Bytes(info.port_data[i]) : Bytes();
-      c.routes[i] =
-          planes_.kind->route_with(planes_, static_cast<Plane>(i), info.planes[i], data, evs);
+      c.routes[i] = lane_.planes.kind->route_with(lane_.planes, static_cast<Plane>(i),
+                                                  info.planes[i], data, evs);
     }
-    const std::size_t most = config_.active_paths != 0 ? config_.active_paths : EvTable::kActive;
+    const std::size_t most =
+        lane_.config.active_paths != 0 ? lane_.config.active_paths : EvTable::kActive;
     active = std::min(evs.entries.size(), std::max<std::size_t>(most, evs.min_active));
   }
   c.spec.min_active_paths =
@@ -297,26 +303,27 @@ void Peers::update(Time now, const EvUpdate& update) noexcept {
 void Peers::update(Time now, Known& known, const EvUpdate& update) noexcept try {
   replace(now, known, update);
 } catch (const std::exception& error) {  // out of memory: the paths stay as they are
-  log_.warn("peer " + known.name + ": EV profile " + std::to_string(update.table->profile) + ": " +
-            error.what());
+  lane_.log.warn("peer " + known.name + ": EV profile " + std::to_string(update.table->profile) +
+                 ": " + error.what());
 }
 
 void Peers::replace(Time now, Known& known, const EvUpdate& update) {
   const EvTable& evs = *update.table;
   known.evs = update.table;
-  const PlaneMask planes = engine_.find_peer(known.id)->planes;
-  for (std::size_t i = 0; !update.replaced.empty() && i < planes_.count(); ++i) {
+  const PlaneMask planes = lane_.engine.find_peer(known.id)->planes;
+  for (std::size_t i = 0; !update.replaced.empty() && i < lane_.planes.count(); ++i) {
     if ((planes >> i & 1) == 0) continue;
     const auto plane = static_cast<Plane>(i);
     PeerRoute route = route_to(known, plane);
-    if (known.foreign) (void)planes_.kind->keep_real_header(planes_, plane, route);
-    if (known.takes_heads) (void)planes_.kind->take_heads(planes_, plane, known.planes[i], route);
+    if (known.foreign) (void)lane_.planes.kind->keep_real_header(lane_.planes, plane, route);
+    if (known.takes_heads)
+      (void)lane_.planes.kind->take_heads(lane_.planes, plane, known.planes[i], route);
     add_to_port(known.id, plane, route);
   }
   const auto health = [](bool denied) {
     return denied ? path::Health::denied : path::Health::good;
   };
-  (void)engine_.change_paths(now, known.id, [&](path::PathSet& paths) {
+  (void)lane_.engine.change_paths(now, known.id, [&](path::PathSet& paths) {
     paths.set_event_mask(evs.event_mask);
     for (const auto& written : update.written)
       if (std::find(update.replaced.begin(), update.replaced.end(), written.path) ==
@@ -326,12 +333,13 @@ void Peers::replace(Time now, Known& known, const EvUpdate& update) {
       const EvTable::Entry& entry = evs.entries[i];
       std::erase(known.not_sendable, i);
       try {
-        const path::PathSpec spec = planes_.kind->path_of(planes_, evs.format, entry.expanded, i);
+        const path::PathSpec spec =
+            lane_.planes.kind->path_of(lane_.planes, evs.format, entry.expanded, i);
         (void)paths.replace(i, spec, health(entry.denied), now);
       } catch (const Error& error) {  // the ports of another lane can send it
         (void)paths.set_health(i, path::Health::denied);
         known.not_sendable.push_back(i);
-        log_.warn("peer " + known.name + ": an EV is denied: " + error.what());
+        lane_.log.warn("peer " + known.name + ": an EV is denied: " + error.what());
       }
     }
   });
@@ -343,22 +351,22 @@ PeerRoute Peers::route_to(const Known& known, Plane plane) const {
   const port::PeerAddress& address = known.planes[plane];
   const Bytes data = plane < known.port_data.size() ? Bytes(known.port_data[plane]) : Bytes();
   return known.evs && known.evs->mode != EvProfileMode::automatic
-             ? planes_.kind->route_with(planes_, plane, address, data, *known.evs)
-             : planes_.kind->paths_to(planes_, plane, address, data).route;
+             ? lane_.planes.kind->route_with(lane_.planes, plane, address, data, *known.evs)
+             : lane_.planes.kind->paths_to(lane_.planes, plane, address, data).route;
 }
 
 void Peers::deny_paths(Time now) noexcept {
   for (const Known& known : known_) try {
       deny_paths(now, known);
     } catch (const std::exception& error) {  // out of memory: the paths stay as they are
-      log_.warn("peer " + known.name + ": paths are to be denied: " + error.what());
+      lane_.log.warn("peer " + known.name + ": paths are to be denied: " + error.what());
     }
 }
 
 /// DENIED are the paths that its profile or steering denies; others are not.
 void Peers::deny_paths(Time now, const Known& known) {
-  const engine::Peer& peer = *engine_.find_peer(known.id);
-  std::vector<PeerRoute> routes(planes_.count());
+  const engine::Peer& peer = *lane_.engine.find_peer(known.id);
+  std::vector<PeerRoute> routes(lane_.planes.count());
   for (std::size_t i = 0; i < routes.size(); ++i)
     if ((peer.planes >> i & 1) != 0) routes[i] = route_to(known, static_cast<Plane>(i));
   std::vector<path::PathIndex> changed;
@@ -366,11 +374,11 @@ void Peers::deny_paths(Time now, const Known& known) {
     const auto i = static_cast<path::PathIndex>(n);
     const path::PathSpec path = peer.paths[i];
     const bool denied = known.denies(n) || ((peer.planes >> path.plane & 1) != 0 &&
-                                            steering_.denies(routes[path.plane], path));
+                                            lane_.steering.denies(routes[path.plane], path));
     if (denied != (peer.paths.health(i) == path::Health::denied)) changed.push_back(i);
   }
   if (changed.empty()) return;
-  (void)engine_.change_paths(now, known.id, [&](path::PathSet& paths) {
+  (void)lane_.engine.change_paths(now, known.id, [&](path::PathSet& paths) {
     for (const path::PathIndex i : changed)
       (void)paths.set_health(
           i, paths.health(i) == path::Health::denied ? path::Health::good : path::Health::denied);
@@ -390,51 +398,52 @@ void Peers::report_narrow(const engine::Peer& peer, PlaneMask changed) const {
                               std::to_string(peer.largest_payload + kPacketOverhead);
   if (const PlaneMask narrow = changed & peer.narrow; narrow != 0) {
     const bool others = (peer.paths.usable_planes() & ~peer.narrow) != 0;
-    log_.warn(planes_text(narrow) + packets + " bytes do not pass, small ones do: " +
-              (others                ? "other planes carry the data"
-               : peer.sizes.probed() ? "data goes in smaller packets"
-                                     : "data can't pass") +
-              " until that works again; make the MTU of interfaces and switches the same");
+    lane_.log.warn(planes_text(narrow) + packets + " bytes do not pass, small ones do: " +
+                   (others                ? "other planes carry the data"
+                    : peer.sizes.probed() ? "data goes in smaller packets"
+                                          : "data can't pass") +
+                   " until that works again; make the MTU of interfaces and switches the same");
   }
   if (const PlaneMask wide = changed & ~peer.narrow; wide != 0)
-    log_.info(planes_text(wide) + packets + " bytes pass again");
+    lane_.log.info(planes_text(wide) + packets + " bytes pass again");
 }
 
 void Peers::report_narrow_path(const engine::Peer& peer, path::PathIndex path) const {
   const path::PathSpec& spec = peer.paths[path];
   const Known& known = *find(peer.id);
   const std::string over =
-      planes_.kind->crossed_switch(spec.plane, known.planes[spec.plane].ip, spec.ev);
+      lane_.planes.kind->crossed_switch(spec.plane, known.planes[spec.plane].ip, spec.ev);
   char ev[16];
   std::snprintf(ev, sizeof ev, "0x%x", static_cast<unsigned>(value(spec.ev)));
-  log_.warn("plane " + std::to_string(spec.plane) + ", path " + ev +
-            (over.empty() ? "" : " over " + over) + " to " + known.name + ": packets of " +
-            std::to_string(peer.largest_payload + kPacketOverhead) +
-            " bytes do not pass, small ones do: other paths carry the data; make the MTU of "
-            "switches and links on it the same");
+  lane_.log.warn("plane " + std::to_string(spec.plane) + ", path " + ev +
+                 (over.empty() ? "" : " over " + over) + " to " + known.name + ": packets of " +
+                 std::to_string(peer.largest_payload + kPacketOverhead) +
+                 " bytes do not pass, small ones do: other paths carry the data; make the MTU of "
+                 "switches and links on it the same");
 }
 
 void Peers::report_singly(const engine::Peer& peer, PlaneMask planes) const {
-  log_.warn(planes_text(planes) + " to " + find(peer.id)->name +
-            ": bursts that the kernel or the NIC cuts into packets (GSO) vanish, single packets "
-            "arrive: all leave one by one, which costs processor time, and bursts are tried again "
-            "every 5 minutes. Linux 7.0 to 7.1.4 does this, here or in the hypervisor: update it; "
-            "if it is the NIC, `ethtool -K DEVICE tx-udp-segmentation off`; MRC_GSO=off gives "
-            "bursts up");
+  lane_.log.warn(
+      planes_text(planes) + " to " + find(peer.id)->name +
+      ": bursts that the kernel or the NIC cuts into packets (GSO) vanish, single packets "
+      "arrive: all leave one by one, which costs processor time, and bursts are tried again "
+      "every 5 minutes. Linux 7.0 to 7.1.4 does this, here or in the hypervisor: update it; "
+      "if it is the NIC, `ethtool -K DEVICE tx-udp-segmentation off`; MRC_GSO=off gives "
+      "bursts up");
 }
 
 /// Logs what the port notes about the peer.
 void Peers::add_to_port(PeerId peer, Plane plane, const PeerRoute& route) {
-  Port& port = *planes_.ports[plane];
+  Port& port = *lane_.planes.ports[plane];
   const std::size_t before = port.notes().size();
   port.add_peer(peer, route);
   for (const std::string& note : port.notes().subspan(before))
-    log_.warn("plane " + std::to_string(plane) + ": " + note);
+    lane_.log.warn("plane " + std::to_string(plane) + ": " + note);
 }
 
 void Peers::forget_unused(PeerId id) noexcept {
-  if (engine_.remove_peer(id) != Errc::ok) return;
-  for (auto& port : planes_.ports) port->remove_peer(id);
+  if (lane_.engine.remove_peer(id) != Errc::ok) return;
+  for (auto& port : lane_.planes.ports) port->remove_peer(id);
   std::erase_if(known_, [id](const Known& known) { return known.id == id; });
 }
 
@@ -448,11 +457,10 @@ void Peers::forget_unused(PeerId id) noexcept {
   return n;
 }
 
-void Peers::add_to(std::vector<PeerReport>& reports, unsigned lane, std::size_t first,
-                   std::size_t most) const {
+void Peers::add_to(std::vector<PeerReport>& reports, std::size_t first, std::size_t most) const {
   for (std::size_t i = first; i < known_.size() && i - first < most; ++i)
-    if (const engine::Peer* peer = engine_.find_peer(known_[i].id))
-      reports.push_back({known_[i].name, lane, value(known_[i].id), peer->queue_pairs,
+    if (const engine::Peer* peer = lane_.engine.find_peer(known_[i].id))
+      reports.push_back({known_[i].name, lane_.index, value(known_[i].id), peer->queue_pairs,
                          static_cast<std::uint32_t>(peer->paths.size()), peer->paths.active_count(),
                          backups_of(peer->paths), known_[i].foreign, peer->head_check});
 }
@@ -460,7 +468,7 @@ void Peers::add_to(std::vector<PeerReport>& reports, unsigned lane, std::size_t 
 void Peers::log_tags(const engine::QueuePairState& qp, const ConnectionInfo& peer) noexcept {
   if (!tags_.open() || !qp.expected) return;
   std::vector<port::PeerAddress> own;
-  for (const auto& port : planes_.ports) own.push_back(port->address());
+  for (const auto& port : lane_.planes.ports) own.push_back(port->address());
   tags_.add(own, qp.qpn, qp.expected.bits());
   tags_.add(peer.planes, peer.qpn, peer.tag);
 }
@@ -480,7 +488,7 @@ std::string Peers::error_text(const engine::QueuePairState& qp) const {
             std::to_string(qp.stats.probes) + " probes on " + std::to_string(paths.size()) +
             " paths, " + std::to_string(bad) + " of them assumed bad";
     if (paths.usable_planes() == 0) text += "; no plane is up at both sides";
-    if (!qp.heard) text += "; " + unheard_text(config_);
+    if (!qp.heard) text += "; " + unheard_text(lane_.config);
     if (qp.peer->narrow != 0)
       text += "; packets of " + std::to_string(qp.mtu + kPacketOverhead) + " bytes do not pass " +
               planes_text(qp.peer->narrow);

@@ -129,15 +129,14 @@ class PollAhead {
 class Progress {
  public:
   /// Throws mrc::Error.
-  Progress(const Config& config, CourteousMutex& mutex, const OpenedPlanes& planes,
-           engine::Engine& engine, Rounds& rounds);
+  Progress(const LaneParts& parts, CourteousMutex& mutex, Rounds& rounds);
   ~Progress() { stop(); }
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// Starts the helper thread of lane `lane`, if option helper wants it, on the processor that
-  /// option helper_cpus gives. Throws mrc::Error.
-  void start(unsigned lane);
+  /// Starts the helper thread, if option helper wants it, on the processor that option helper_cpus
+  /// gives. Throws mrc::Error.
+  void start();
   /// Ends it. In a forked child there is none.
   void stop() noexcept;
 
@@ -224,10 +223,8 @@ class Progress {
   void wake_helper() noexcept;
   void run_helper() noexcept;
 
-  const Config& config_;
+  const LaneParts lane_;
   CourteousMutex& mutex_;
-  const OpenedPlanes& planes_;
-  engine::Engine& engine_;
   Rounds& rounds_;
 
   // Under the lock.

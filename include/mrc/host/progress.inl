@@ -31,15 +31,9 @@ inline constexpr int kLongestNapTakeovers = 8;
 /// A thread that has waited for a completion for this long is expected to stay there.
 inline constexpr Duration kParkAfter = std::chrono::milliseconds(100);
 
-Progress::Progress(const Config& config, CourteousMutex& mutex, const OpenedPlanes& planes,
-                   engine::Engine& engine, Rounds& rounds)
-    : config_(config),
-      mutex_(mutex),
-      planes_(planes),
-      engine_(engine),
-      rounds_(rounds),
-      ahead_(config.expert.poll_ahead) {
-  if (!config_.helper) return;
+Progress::Progress(const LaneParts& parts, CourteousMutex& mutex, Rounds& rounds)
+    : lane_(parts), mutex_(mutex), rounds_(rounds), ahead_(parts.config.expert.poll_ahead) {
+  if (!lane_.config.helper) return;
   require({SystemCall::ppoll, SystemCall::read, SystemCall::write});
   wake_up_ = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_up_.open()) throw_errno("cannot open the helper thread's event descriptor");
@@ -69,15 +63,15 @@ bool Progress::poll_locked() noexcept {
 
 std::size_t Progress::poll_cq(CqId cq, std::span<Completion> out) noexcept {
   const std::lock_guard lock(mutex_);
-  if (ahead_.enabled()) ahead_.program_came(engine_.stats().rx_data, monotonic_now);
-  std::size_t n = engine_.poll_cq(cq, out);
+  if (ahead_.enabled()) ahead_.program_came(lane_.engine.stats().rx_data, monotonic_now);
+  std::size_t n = lane_.engine.poll_cq(cq, out);
   if (n > 0 && !rounds_.work_left() && !ahead_.enabled()) return n;
   const Time now = monotonic_now();
   const bool last = armed_;  // before it sleeps on the queue's descriptor
   InUse at_work(*this, now, !last);
   if (n == 0) {
     (void)rounds_.advance_out_first(now);
-    n = engine_.poll_cq(cq, out);
+    n = lane_.engine.poll_cq(cq, out);
   }
   if (n == 0) armed_ = false;  // else it polls again before it sleeps
   const bool answer = n > 0 && !last && ahead_.enabled() && stay(at_work);
@@ -88,7 +82,7 @@ std::size_t Progress::poll_cq(CqId cq, std::span<Completion> out) noexcept {
 /// A poll has found completions: receives until data comes, if that is likely to be soon. True if
 /// the program is likely to answer data at once, so that what is to be sent can wait for that.
 bool Progress::stay(InUse& at_work) noexcept {
-  const auto data = [this] { return engine_.stats().rx_data; };
+  const auto data = [this] { return lane_.engine.stats().rx_data; };
   const std::uint64_t before = data();
   Time now = monotonic_now();
   if (ahead_.should_stay(before)) {
@@ -117,7 +111,7 @@ void Progress::leave(Time now, bool work) noexcept {
 Errc Progress::arm_cq(CqId cq, Arm what) noexcept {
   const std::lock_guard lock(mutex_);
   armed_ = true;
-  const Errc e = engine_.arm_cq(cq, what);
+  const Errc e = lane_.engine.arm_cq(cq, what);
   last_use_.store(INT64_MIN / 2, std::memory_order_relaxed);
   wake_helper();
   return e;
@@ -140,8 +134,8 @@ void Progress::end_wait() noexcept {
 bool Progress::begin_sleep(CqId cq, std::span<Completion> out, std::size_t& n,
                            Sleeper& self) noexcept {
   const std::lock_guard lock(mutex_);
-  (void)engine_.arm_cq(cq);
-  n = engine_.poll_cq(cq, out);
+  (void)lane_.engine.arm_cq(cq);
+  n = lane_.engine.poll_cq(cq, out);
   if (n > 0) return false;
   if (const Time now = monotonic_now(); rounds_.wants_to_send(now)) (void)rounds_.send(now);
   if (!rounds_.arm()) return false;
@@ -159,7 +153,7 @@ void Progress::end_sleep(Sleeper& self) noexcept {
 
 std::size_t Progress::watch(pollfd* fds) const noexcept {
   std::size_t n = 0;
-  for (const auto& port : planes_.ports)
+  for (const auto& port : lane_.planes.ports)
     for (const int fd : {port->poll_fd(), port->link_fd()})
       if (fd >= 0) fds[n++] = {fd, POLLIN, 0};
   return n;
@@ -193,8 +187,8 @@ void Progress::wake_for(Time deadline) noexcept {
 
 // --- The helper thread --------------------------------------------------------------------------
 
-void Progress::start(unsigned lane) {
-  if (!config_.helper) return;
+void Progress::start() {
+  if (!lane_.config.helper) return;
   try {
     const BlockedSignals inherited;  // the program's handlers run in threads of the program
     helper_ = std::thread([this] { run_helper(); });
@@ -202,10 +196,11 @@ void Progress::start(unsigned lane) {
     throw_errno("cannot start the helper thread (system calls clone3 and clone)",
                 error.code().value());
   }
-  (void)pthread_setname_np(helper_.native_handle(), ("openmrc-" + std::to_string(lane)).c_str());
-  if (config_.helper_cpus.empty()) return;
-  const std::vector<unsigned> cpus = *parse_cpu_list(config_.helper_cpus);
-  const unsigned cpu = cpus[lane % cpus.size()];
+  (void)pthread_setname_np(helper_.native_handle(),
+                           ("openmrc-" + std::to_string(lane_.index)).c_str());
+  if (lane_.config.helper_cpus.empty()) return;
+  const std::vector<unsigned> cpus = *parse_cpu_list(lane_.config.helper_cpus);
+  const unsigned cpu = cpus[lane_.index % cpus.size()];
   cpu_set_t set;
   CPU_ZERO(&set);
   CPU_SET(cpu, &set);
@@ -233,7 +228,7 @@ void Progress::wake_helper() noexcept {
 bool Progress::in_use(Time now) const noexcept {
   return waiters_.load(std::memory_order_relaxed) > 0 || in_use_.load(std::memory_order_relaxed) ||
          now.time_since_epoch().count() - last_use_.load(std::memory_order_relaxed) <
-             config_.expert.helper_takeover.count();
+             lane_.config.expert.helper_takeover.count();
 }
 
 /// How long the helper naps while the application makes the progress, before it checks again. A
@@ -243,9 +238,9 @@ bool Progress::in_use(Time now) const noexcept {
 /// is woken.
 Duration Progress::nap(Time now, unsigned before) noexcept {
   const Duration longest =
-      std::max(kLongestNap, kLongestNapTakeovers * config_.expert.helper_takeover);
+      std::max(kLongestNap, kLongestNapTakeovers * lane_.config.expert.helper_takeover);
   const Duration time =
-      std::min(config_.expert.helper_takeover * (1 << std::min(before, 10u)), longest);
+      std::min(lane_.config.expert.helper_takeover * (1 << std::min(before, 10u)), longest);
   const auto idle = now.time_since_epoch().count() - last_use_.load(std::memory_order_relaxed);
   if (waiters_.load() == 0 || idle < kParkAfter.count()) return time;
   helper_parked_.store(true);

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -54,17 +53,9 @@ class ThrottleWatch {
 /// Thread contract: under the lane's lock. What the constructor takes must outlive it.
 class Rounds {
  public:
-  /// What a round calls.
-  struct Calls {
-    std::function<void()> path_events;  ///< takes the engine's, of which there are some
-    std::function<void(Time)> steer;    ///< does what steering says, which is stale
-  };
-
-  /// Marks the planes that are down at `start` in the engine. `lane`: number of the lane; the first
-  /// one reports and logs planes that go and come, for all.
-  Rounds(const Config& config, const Log& log, OpenedPlanes& planes, engine::Engine& engine,
-         CqEvents& cq_events, EventQueue<DeviceEvent>& events, PeerFilter& filter,
-         const Steering& steering, Calls calls, Time start, unsigned lane);
+  /// Marks the planes that are down at `start` in the engine. Lane 0 reports and logs planes that
+  /// go and come, for all lanes.
+  Rounds(const LaneParts& parts, Lane& owner, Time start);
 
   /// Each round calls it from now on, until dismiss().
   void serve(LaneService& service) { services_.push_back(&service); }
@@ -105,25 +96,18 @@ class Rounds {
   [[nodiscard]] Plane gid_plane() const noexcept {
     return gid_plane_.load(std::memory_order_relaxed);
   }
-  /// Packets that arrived in a disabled plane, and were dropped.
-  [[nodiscard]] std::uint64_t rx_disabled(unsigned plane) const noexcept {
-    return rx_disabled_[plane];
-  }
-  /// Times that the plane became unusable.
-  [[nodiscard]] std::uint64_t times_down(unsigned plane) const noexcept {
-    return times_down_[plane];
-  }
-  [[nodiscard]] std::uint64_t unconnected_probes_answered() const noexcept {
-    return unconnected_answered_;
-  }
-  [[nodiscard]] std::uint64_t unconnected_probes_refused() const noexcept {
-    return unconnected_refused_;
-  }
+  /// What rounds have counted.
+  struct Counts {
+    std::vector<std::uint64_t>
+        rx_disabled;  ///< [plane] packets that came in it while it was disabled
+    std::vector<std::uint64_t> times_down;  ///< [plane] times that it became unusable
+    std::uint64_t unconnected_answered = 0, unconnected_refused = 0;  ///< probes
+  };
+  [[nodiscard]] const Counts& counts() const noexcept { return counts_; }
 
  private:
   bool take_in(Time now) noexcept;
   bool receive(Time now) noexcept;
-  void drop_received(unsigned plane) noexcept;
   void take_early(Time now) noexcept;
   bool receive_once(Time now) noexcept;
   bool take_back(Time now, Port& port, Plane plane) noexcept;
@@ -136,25 +120,15 @@ class Rounds {
   void signal_events() noexcept;
   void report(const engine::Engine::Event& event) noexcept;
   [[nodiscard]] std::uint32_t smallest_room() const noexcept;
-  [[nodiscard]] bool reports_planes() const noexcept { return lane_ == 0; }
+  [[nodiscard]] bool reports_planes() const noexcept { return lane_.index == 0; }
 
-  const Config& config_;
-  const Log& log_;
-  OpenedPlanes& planes_;
-  engine::Engine& engine_;
-  CqEvents& cq_events_;
-  EventQueue<DeviceEvent>& events_;
-  PeerFilter& filter_;
-  const Steering& steering_;
-  const Calls calls_;
-  const unsigned lane_;
+  const LaneParts lane_;
+  Lane& owner_;
   std::vector<LaneService*> services_;
   const ThrottleWatch throttled_;
   wire::TxBurst tx_;
   port::RxBurst rx_;
   std::vector<std::vector<wire::TxGroup>> by_plane_;  ///< groups of the burst that is being sent
-  std::vector<std::uint64_t> rx_disabled_;            ///< [plane]
-  std::vector<std::uint64_t> times_down_;             ///< [plane]
   PlaneMask planes_up_ = 0;                           ///< as the application knows them
   PlaneMask too_small_ = 0;          ///< planes already logged as having too small an MTU
   std::atomic<Plane> gid_plane_{0};  ///< planes_.gid_plane
@@ -167,7 +141,7 @@ class Rounds {
   bool more_waits_ = false;  ///< a port brought so much that it may have more
   bool work_left_ = false;
   std::uint64_t moved_ = 0;
-  std::uint64_t unconnected_answered_ = 0, unconnected_refused_ = 0;
+  Counts counts_;
 };
 
 }  // namespace mrc::inline v0_1::detail

@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "mrc/host/lane.hpp"
 #include "mrc/host/peers.hpp"
 #include "mrc/wire/transport.hpp"
 
@@ -33,30 +34,20 @@ inline constexpr Duration kWatchEvery = std::chrono::microseconds(5);
 /// A port that was busy is tried again after this long.
 inline constexpr Duration kBusyRetry = std::chrono::microseconds(50);
 
-Rounds::Rounds(const Config& config, const Log& log, OpenedPlanes& planes, engine::Engine& engine,
-               CqEvents& cq_events, EventQueue<DeviceEvent>& events, PeerFilter& filter,
-               const Steering& steering, Calls calls, Time start, unsigned lane)
-    : config_(config),
-      log_(log),
-      planes_(planes),
-      engine_(engine),
-      cq_events_(cq_events),
-      events_(events),
-      filter_(filter),
-      steering_(steering),
-      calls_(std::move(calls)),
-      lane_(lane),
-      tx_(std::max<std::size_t>(planes.burst, wire::parts_of(planes.mtu))),
-      by_plane_(planes.count()),
-      rx_disabled_(planes.count()),
-      times_down_(planes.count()) {
+Rounds::Rounds(const LaneParts& parts, Lane& owner, Time start)
+    : lane_(parts),
+      owner_(owner),
+      tx_(std::max<std::size_t>(parts.planes.burst, wire::parts_of(parts.planes.mtu))),
+      by_plane_(parts.planes.count()) {
+  counts_.rx_disabled.resize(parts.planes.count());
+  counts_.times_down.resize(parts.planes.count());
   for (auto& groups : by_plane_) groups.reserve(tx_.room());
-  for (unsigned i = 0; i < planes_.count(); ++i) {
+  for (unsigned i = 0; i < lane_.planes.count(); ++i) {
     const auto plane = static_cast<Plane>(i);
-    if (planes_.up(i))
+    if (lane_.planes.up(i))
       planes_up_ |= plane_bit(plane);
     else
-      engine_.set_plane_up(start, plane, false);
+      lane_.engine.set_plane_up(start, plane, false);
   }
   if (!reports_planes()) next_quota_look_ = kNever;
   choose_gid_plane();
@@ -70,7 +61,7 @@ bool Rounds::advance(Time now) noexcept {
 bool Rounds::advance_out_first(Time now) noexcept {
   const bool moved = wants_to_send(now) && send(now);
   const bool came = take_in(now);
-  work_left_ = work_left_ || engine_.has_output();
+  work_left_ = work_left_ || lane_.engine.has_output();
   return moved || came;
 }
 
@@ -88,28 +79,28 @@ void Rounds::after_post(Time now, bool idle) noexcept {
 
 Time Rounds::next_deadline() const noexcept {
   if (work_left_) return Time::min();
-  Time next = std::min(engine_.next_deadline(), retry_);
+  Time next = std::min(lane_.engine.next_deadline(), retry_);
   for (const LaneService* service : services_) next = std::min(next, service->next_deadline());
-  for (const auto& port : planes_.ports) next = std::min(next, port->next_release());
+  for (const auto& port : lane_.planes.ports) next = std::min(next, port->next_release());
   return next;
 }
 
 /// Everything of a round but transmission. True if there were packets.
 bool Rounds::take_in(Time now) noexcept {
-  if (steering_.stale()) [[unlikely]]
-    calls_.steer(now);
+  if (lane_.steering.stale()) [[unlikely]]
+    owner_.refresh_steering(now);
   for (LaneService* service : services_) service->begin(now);
   const bool moved = receive(now);
   for (LaneService* service : services_) service->work(now);
   // Only after all ports are read: packets still queued in a socket must not be judged lost.
-  engine_.review_losses(now);
+  lane_.engine.review_losses(now);
   // A program may wait for what came. Links can wait for the next round, which is near.
   watch_due_ = moved && now - last_watch_ <= kWatchEvery;
   if (!watch_due_) {
     last_watch_ = now;
     watch_links(now);
   }
-  if (engine_.next_deadline() <= now) engine_.on_time(now);
+  if (lane_.engine.next_deadline() <= now) lane_.engine.on_time(now);
   signal_events();
   return moved;
 }
@@ -123,7 +114,7 @@ bool Rounds::receive(Time now) noexcept {
   const bool paused = pause > kPause;
   bool any = receive_once(now);
   for (unsigned n = 0; paused && more_waits_ && n < kReadsAfterPause; ++n) {
-    if (engine_.endpoint().has_resolution())  // it keeps but so many
+    if (lane_.engine.endpoint().has_resolution())  // it keeps but so many
       for (LaneService* service : services_) service->work(now);
     any = receive_once(now) || any;
   }
@@ -134,74 +125,72 @@ bool Rounds::receive_once(Time now) noexcept {
   bool any = false;
   more_waits_ = false;
   const PlaneMask with_payload =
-      engine_.options().holding_planes | engine_.options().placing_planes;
-  for (unsigned i = 0; i < planes_.count(); ++i) {
-    Port& port = *planes_.ports[i];
+      lane_.engine.options().holding_planes | lane_.engine.options().placing_planes;
+  for (unsigned i = 0; i < lane_.planes.count(); ++i) {
+    Port& port = *lane_.planes.ports[i];
     rx_.clear();
     port.receive(now, rx_);
-    if (!planes_.enabled(i)) [[unlikely]]
-      drop_received(i);
-    if (!filter_.everybody()) [[unlikely]]
+    if (!lane_.planes.enabled(i)) [[unlikely]] {
+      counts_.rx_disabled[i] += rx_.packets().size();
+      rx_.clear();
+    }
+    if (!lane_.filter.everybody()) [[unlikely]]
       rx_.erase_if([this](const wire::RxPacket& packet) {
         return packet.origin != nullptr &&
                wire::is_datagram(wire::view_as<wire::Bth>(packet.bytes).opcode()) &&
-               filter_.refuses(packet.origin->source);
+               lane_.filter.refuses(packet.origin->source);
       });
-    if (config_.expert.cc_receiver_penalty)
-      engine_.set_receive_fill(static_cast<Plane>(i), port.receive_fill());
+    if (lane_.config.expert.cc_receiver_penalty)
+      lane_.engine.set_receive_fill(static_cast<Plane>(i), port.receive_fill());
     if (!rx_.empty()) {
       any = true;
       moved_ += rx_.packets().size();
       more_waits_ = more_waits_ || rx_.packets().size() >= kManyPackets;
-      engine_.receive(now, rx_.packets());
-      if (!engine_.early().empty()) [[unlikely]]
+      lane_.engine.receive(now, rx_.packets());
+      if (!lane_.engine.early().empty()) [[unlikely]]
         take_early(now);
-      if (engine_.options().unconnected_requests > 0) answer_strangers(now, static_cast<Plane>(i));
+      if (lane_.engine.options().unconnected_requests > 0)
+        answer_strangers(now, static_cast<Plane>(i));
     }
     if ((with_payload >> i & 1) != 0) any = take_back(now, port, static_cast<Plane>(i)) || any;
   }
   return any;
 }
 
-/// What has arrived in a disabled plane.
-void Rounds::drop_received(unsigned plane) noexcept {
-  rx_disabled_[plane] += rx_.packets().size();
-  rx_.clear();
-}
-
 /// The first packets of peers that are another implementation of MRC, and did not wait.
 void Rounds::take_early(Time now) noexcept {
   std::size_t taken = 0;
-  for (const wire::RxPacket& packet : engine_.early()) {
+  for (const wire::RxPacket& packet : lane_.engine.early()) {
     const auto accepts = [&](LaneService* service) { return service->accepts(now, packet); };
     if (std::none_of(services_.begin(), services_.end(), accepts)) continue;
-    engine_.receive(now, {&packet, 1});
+    lane_.engine.receive(now, {&packet, 1});
     ++taken;
   }
-  engine_.forget_early(taken);
+  lane_.engine.forget_early(taken);
 }
 
 /// Tells the engine of payload that the port no longer reads or writes.
 bool Rounds::take_back(Time now, Port& port, Plane plane) noexcept {
   const auto released = port.take_released();
-  if (!released.empty()) engine_.on_released(released);
+  if (!released.empty()) lane_.engine.on_released(released);
   const auto settled = port.take_settled();
-  if (!settled.empty()) engine_.on_settled(now, plane, settled);
+  if (!settled.empty()) lane_.engine.on_settled(now, plane, settled);
   return !released.empty() || !settled.empty();
 }
 
 bool Rounds::arm() noexcept {
   bool quiet = !watch_due_;
-  for (const auto& port : planes_.ports) quiet = port->arm() && quiet;
+  for (const auto& port : lane_.planes.ports) quiet = port->arm() && quiet;
   return quiet;
 }
 
 void Rounds::answer_strangers(Time now, Plane plane) noexcept {
   wire::UnconnectedRequest request;
-  while (engine_.endpoint().poll_unconnected_request(request))
-    ++(planes_.kind->answer_stranger(now, planes_, request) ? unconnected_answered_
-                                                            : unconnected_refused_);
-  planes_.kind->flush_answers(now, planes_, plane);
+  while (lane_.engine.endpoint().poll_unconnected_request(request))
+    ++(lane_.planes.kind->answer_stranger(now, lane_.planes, request)
+           ? counts_.unconnected_answered
+           : counts_.unconnected_refused);
+  lane_.planes.kind->flush_answers(now, lane_.planes, plane);
 }
 
 /// Nobody made progress for a while. Was that the kernel?
@@ -211,62 +200,65 @@ void Rounds::look_for_quota(Time now) noexcept try {
   if (!throttled) return;
   next_quota_look_ = kNever;
   if (!ThrottleWatch::first_to_tell()) return;
-  log_.warn("the kernel has stopped this process " + std::to_string(throttled->times) +
-            " times, for " + std::to_string(throttled->time / std::chrono::milliseconds(1)) +
-            " ms, since control group " + throttled->group.string() +
-            " has used up its processor time; packets wait meanwhile: raise its quota (cpu.max, or "
-            "cpu.cfs_quota_us), or give it whole processors");
+  lane_.log.warn(
+      "the kernel has stopped this process " + std::to_string(throttled->times) + " times, for " +
+      std::to_string(throttled->time / std::chrono::milliseconds(1)) + " ms, since control group " +
+      throttled->group.string() +
+      " has used up its processor time; packets wait meanwhile: raise its quota (cpu.max, or "
+      "cpu.cfs_quota_us), or give it whole processors");
 } catch (const std::exception&) {  // out of memory: it is looked at again, or nobody tells
 }
 
 /// Tells the engine of planes that came or went; receive() has refreshed the ports' link states.
 void Rounds::watch_links(Time now) noexcept {
-  for (unsigned i = 0; i < planes_.count(); ++i) {
-    const Port& port = *planes_.ports[i];
+  for (unsigned i = 0; i < lane_.planes.count(); ++i) {
+    const Port& port = *lane_.planes.ports[i];
     const std::uint32_t room = port.capabilities().max_packet;
     // Each has no effect if nothing has changed.
-    engine_.set_plane_narrow(now, static_cast<Plane>(i), room < planes_.mtu + kPacketOverhead);
-    engine_.set_plane_up(now, static_cast<Plane>(i), planes_.up(i) && room >= smallest_room());
+    lane_.engine.set_plane_narrow(now, static_cast<Plane>(i),
+                                  room < lane_.planes.mtu + kPacketOverhead);
+    lane_.engine.set_plane_up(now, static_cast<Plane>(i),
+                              lane_.planes.up(i) && room >= smallest_room());
     const bool up = usable(i);
     if (up == ((planes_up_ >> i & 1) != 0)) continue;
     planes_up_ ^= plane_bit(static_cast<Plane>(i));
-    times_down_[i] += !up;
+    counts_.times_down[i] += !up;
     if (!reports_planes()) continue;
     DeviceEvent event;
     event.kind = up ? DeviceEvent::Kind::plane_up : DeviceEvent::Kind::plane_down;
     event.plane = static_cast<Plane>(i);
-    events_.push(event);
+    lane_.events.push(event);
   }
   choose_gid_plane();
 }
 
 /// The GID's plane stays the same while it is up, or while none is.
 void Rounds::choose_gid_plane() noexcept {
-  if (planes_up_ == 0 || (planes_up_ & plane_bit(planes_.gid_plane)) != 0) return;
-  planes_.gid_plane = static_cast<Plane>(std::countr_zero(planes_up_));
-  gid_plane_.store(planes_.gid_plane, std::memory_order_relaxed);
+  if (planes_up_ == 0 || (planes_up_ & plane_bit(lane_.planes.gid_plane)) != 0) return;
+  lane_.planes.gid_plane = static_cast<Plane>(std::countr_zero(planes_up_));
+  gid_plane_.store(lane_.planes.gid_plane, std::memory_order_relaxed);
 }
 
 /// Bytes that a plane has to carry to be of any use.
 std::uint32_t Rounds::smallest_room() const noexcept {
-  return std::min(planes_.mtu + kPacketOverhead, wire::kMaxPart);
+  return std::min(lane_.planes.mtu + kPacketOverhead, wire::kMaxPart);
 }
 
 bool Rounds::usable(unsigned plane) noexcept {
-  const Port& port = *planes_.ports[plane];
-  if (!planes_.up(plane)) return false;
+  const Port& port = *lane_.planes.ports[plane];
+  if (!lane_.planes.up(plane)) return false;
   const std::uint32_t room = port.capabilities().max_packet;
   const PlaneMask bit = plane_bit(static_cast<Plane>(plane));
-  if (planes_.mtu + kPacketOverhead <= room) {
+  if (lane_.planes.mtu + kPacketOverhead <= room) {
     too_small_ &= ~bit;
     return true;
   }
   if (reports_planes() && (too_small_ & bit) == 0)
-    log_.warn("plane " + std::to_string(plane) + ": the interface's MTU leaves " +
-              std::to_string(room) + " bytes for a packet, needed are " +
-              std::to_string(planes_.mtu + kPacketOverhead) +
-              "; it carries data only if no other plane does, in smaller packets, until it is "
-              "raised with `ip link set`");
+    lane_.log.warn("plane " + std::to_string(plane) + ": the interface's MTU leaves " +
+                   std::to_string(room) + " bytes for a packet, needed are " +
+                   std::to_string(lane_.planes.mtu + kPacketOverhead) +
+                   "; it carries data only if no other plane does, in smaller packets, until it is "
+                   "raised with `ip link set`");
   too_small_ |= bit;
   return false;
 }
@@ -278,16 +270,16 @@ bool Rounds::transmit(Time now) noexcept {
     retry_ = kNever;
   }
   for (unsigned n = 0; n < kBurstsPerRound; ++n) {
-    if (steering_.stale()) [[unlikely]]
-      calls_.steer(now);
+    if (lane_.steering.stale()) [[unlikely]]
+      owner_.refresh_steering(now);
     tx_.clear();
-    engine_.poll_transmit(now, ~(busy_ | planes_.disabled), tx_);
+    lane_.engine.poll_transmit(now, ~(busy_ | lane_.planes.disabled), tx_);
     if (tx_.empty()) return false;
     // Each group or plane costs a system call, and the engine puts control packets in front. In
     // small bursts data goes first, since a program waits for it. In large ones sockets may fill
     // up, and control packets that are refused are lost, so these go first.
     const auto groups = tx_.groups();
-    const std::size_t begin = tx_.size() <= planes_.few_packets ? tx_.control_groups() : 0;
+    const std::size_t begin = tx_.size() <= lane_.planes.few_packets ? tx_.control_groups() : 0;
     for (auto& of_plane : by_plane_) of_plane.clear();
     for (const auto part : {groups.subspan(begin), groups.first(begin)})
       for (const wire::TxGroup& group : part) by_plane_[group.plane].push_back(group);
@@ -298,27 +290,27 @@ bool Rounds::transmit(Time now) noexcept {
 }
 
 void Rounds::transmit(Time now, Plane plane, std::span<const wire::TxGroup> groups) noexcept {
-  std::uint32_t taken = planes_.ports[plane]->transmit(now, tx_, groups);
+  std::uint32_t taken = lane_.planes.ports[plane]->transmit(now, tx_, groups);
   moved_ += taken;
   for (const wire::TxGroup& group : groups) {
     const std::uint32_t sent = std::min(taken, group.count);
     taken -= sent;
     if (sent == group.count) continue;
-    engine_.on_untransmitted(now, tx_.packets(group).subspan(sent));
+    lane_.engine.on_untransmitted(now, tx_.packets(group).subspan(sent));
     busy_ |= plane_bit(plane);
     retry_ = now + kBusyRetry;
   }
 }
 
 void Rounds::signal_events() noexcept {
-  if (engine_.has_path_events()) calls_.path_events();
+  if (lane_.engine.has_path_events()) owner_.report_path_events();
   using Kind = engine::Engine::Event::Kind;
   engine::Engine::Event event;
-  while (engine_.poll_event(event)) {
+  while (lane_.engine.poll_event(event)) {
     if (event.kind == Kind::completion || event.kind == Kind::cq_overrun) {
       const bool solicited = event.solicited || event.kind == Kind::cq_overrun;
-      const Arm again = cq_events_.signal(event.cq, solicited);
-      if (again != Arm::none) (void)engine_.arm_cq(event.cq, again);
+      const Arm again = lane_.cq_events.signal(event.cq, solicited);
+      if (again != Arm::none) (void)lane_.engine.arm_cq(event.cq, again);
     }
     if (event.kind != Kind::completion) report(event);
   }
@@ -340,7 +332,7 @@ void Rounds::report(const engine::Engine::Event& event) noexcept {
       break;
     case Kind::srq_limit:
       out.kind = DeviceEvent::Kind::srq_limit;
-      out.srq = device_srq(lane_, event.srq);
+      out.srq = device_srq(lane_.index, event.srq);
       break;
     case Kind::last_wqe:
       out.kind = DeviceEvent::Kind::last_wqe;
@@ -349,7 +341,7 @@ void Rounds::report(const engine::Engine::Event& event) noexcept {
     case Kind::completion:
       return;
   }
-  events_.push(out);
+  lane_.events.push(out);
 }
 
 /// What the kernel has counted of a group; nothing if it has no such file.
