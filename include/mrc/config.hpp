@@ -190,9 +190,7 @@ struct MRC_API Config {
 /// Sets an option from "name=value", as `--option` of programs takes it. Throws like Config::set.
 MRC_API void set_option(Config& config, std::string_view assignment);
 
-}  // namespace mrc::inline v0_1
-
-namespace mrc::inline v0_1::detail {
+namespace detail {
 
 /// Writes a device's messages to Config::log_sink, or standard error without one: those up to the
 /// level of option log. Not for the data path. Any thread.
@@ -227,11 +225,7 @@ class Log {
   Sink sink_;
 };
 
-}  // namespace mrc::inline v0_1::detail
-
-namespace mrc::inline v0_1 {
-
-/// Options that name peers by their networks: peers_allowed and peer_ports.
+}  // namespace detail
 
 /// Option peers_allowed: who may connect. A plain value.
 class MRC_API AllowedPeers {
@@ -271,31 +265,13 @@ class MRC_API PeerPorts {
   std::vector<std::pair<port::Network, std::uint16_t>> ports_;
 };
 
-namespace detail {
-
-/// What is wrong with the value of option peers_allowed; empty: nothing.
-[[nodiscard]] std::string mistake_in_peers_allowed(std::string_view text);
-/// What is wrong with the value of option peer_ports; empty: nothing.
-[[nodiscard]] std::string mistake_in_peer_ports(std::string_view text);
-
-}  // namespace detail
-
 /// The options of a device by name. Variables, command-line options, range checks and
 /// docs/configuration.md are made from this table; defaults are in Config itself. Options are
 /// constants, so any thread may use them.
 
-struct Config;  // config.hpp
-
-struct Option;
-
 namespace detail {
-/// The option whose name is closest to `name`, or nullptr when none is close.
-[[nodiscard]] const Option* similar_option(std::string_view name);
-
 struct OptionKind;  // the member of Config, its type and its range (config.inl)
-/// Sets the option from text; false and no change when that is malformed or out of range.
-[[nodiscard]] bool try_assign(const Option& option, Config& config, std::string_view text);
-}  // namespace detail
+}
 
 /// One row of the option table. The default is the member's in a fresh Config.
 struct Option {
@@ -331,26 +307,13 @@ struct Option {
 [[nodiscard]] Error not_allowed(const std::string& what, std::string_view value,
                                 const std::string& allowed);
 
-/// The error for a value that is not allowed for the option, `what` as above. Where the value has
-/// a syntax of its own (faults, fabric, host), it names the exact mistake.
-[[nodiscard]] Error value_error(const Option& option, std::string_view value,
-                                const std::string& what);
-
-/// Sets the option from text; throws value_error() and leaves `config` unchanged when it is
-/// malformed or out of range.
+/// Sets the option from text. Throws not_allowed() and leaves `config` unchanged when it is
+/// malformed or out of range; where the value has a syntax of its own (faults, fabric, host), the
+/// error names the exact mistake.
 void assign_option(const Option& option, Config& config, std::string_view text,
                    const std::string& what);
 
-/// MRC_* variables that are not options. Set-up only; the environment must not change meanwhile.
-
-namespace detail {
-
-/// True for the MRC_* variables of the project's own scripts, tests and fuzzers, which programs
-/// under test inherit, and for those of the NCCL plugin and the verbs shim: they are not options,
-/// and not reported as unknown.
-[[nodiscard]] bool reserved_variable(std::string_view name) noexcept;
-
-}  // namespace detail
+// MRC_* variables that are not options. Set-up only; the environment must not change meanwhile.
 
 /// A warning that names the MRC_* variables that no option reads, such as misspelt ones; empty if
 /// there are none.
@@ -360,18 +323,20 @@ namespace detail {
 /// thread.
 [[nodiscard]] std::string unknown_variables_once();
 
-/// Whether an option's value comes from its environment variable, for messages: they should name
-/// the variable that a user has set. A Config does not record it, so the environment is read again
-/// when a message is made; it must not change meanwhile.
-
 namespace detail {
 
-/// "option 'paths'", or "option 'paths' (environment variable MRC_PATHS)" if that is the source.
+/// True for the MRC_* variables of the project's own scripts, tests and fuzzers, which programs
+/// under test inherit, and for those of the NCCL plugin and the verbs shim: they are not options,
+/// and not reported as unknown.
+[[nodiscard]] bool reserved_variable(std::string_view name) noexcept;
+
+/// "option 'paths'", or "option 'paths' (environment variable MRC_PATHS)" if the value comes from
+/// there. A Config does not record that, so the environment is read again when a message is made.
 [[nodiscard]] std::string setting_name(std::string_view name, const Config& config);
 
-/// Throws `error` again. For each of the options `names` that the environment has set, the text
-/// gets the variable, its value and what is allowed; not where the process lacks files or memory.
-/// To be called inside a handler of `error`.
+/// Inside a handler of `error`: throws it again. For each of the options `names` that the
+/// environment has set, the text gets the variable, its value and what is allowed; not where the
+/// process lacks files or memory.
 [[noreturn]] void throw_naming_variables(const Config& config,
                                          std::initializer_list<std::string_view> names,
                                          const Error& error);
@@ -387,10 +352,6 @@ void naming_variables(const Config& config, std::initializer_list<std::string_vi
     throw_naming_variables(config, names, error);
   }
 }
-
-}  // namespace detail
-
-namespace detail {
 
 /// What is wrong with the text of option faults, or nothing: the module's check, null without it
 /// (host/modules.inl).

@@ -28,7 +28,9 @@
 #include "mrc/core/value_text.hpp"
 #include "mrc/version.hpp"
 
-namespace mrc::inline v0_1::detail {
+namespace mrc::inline v0_1 {
+
+namespace detail {
 
 /// The kinds of options: where in a Config the value is, its range, and its form as text.
 
@@ -48,7 +50,6 @@ struct ConfigMember {
 
 /// on or off.
 struct BoolOption {
-  /// The value.
   ConfigMember<bool> member;
 };
 
@@ -58,64 +59,46 @@ enum class NumberStyle : std::uint8_t { plain, size, mtu, zero_is_auto };
 /// A number or a duration between two limits, both included.
 template <class T>
 struct NumberOption {
-  /// The value.
   ConfigMember<T> member;
-  /// Smallest value allowed.
   T min;
-  /// Largest value allowed.
   T max;
-  /// How the number is written.
   NumberStyle style = NumberStyle::plain;
 };
 
 /// A value of an enumeration and its name.
 template <class E>
 struct Choice {
-  /// The name, as in a variable or on a command line.
   std::string_view name;
-  /// The value of that name.
   E value;
 };
-/// Names of the congestion control algorithms.
 inline constexpr std::array<Choice<cc::Algorithm>, 3> kCcChoices{{{"nscc", cc::Algorithm::nscc},
                                                                   {"fixed", cc::Algorithm::fixed},
                                                                   {"none", cc::Algorithm::none}}};
-/// Names of the offload settings.
 inline constexpr std::array<Choice<port::Offload>, 3> kOffloadChoices{
     {{"auto", port::Offload::automatic}, {"on", port::Offload::on}, {"off", port::Offload::off}}};
-/// Names of the log levels.
 inline constexpr std::array<Choice<LogLevel>, 3> kLogChoices{
     {{"off", LogLevel::off}, {"warn", LogLevel::warn}, {"info", LogLevel::info}}};
-
-/// Names of the kinds of peers.
 inline constexpr std::array<Choice<PeerKind>, 3> kPeerChoices{
     {{"any", PeerKind::any}, {"openmrc", PeerKind::openmrc}, {"mrc", PeerKind::mrc}}};
 
 /// One of a few names.
 template <class E>
 struct ChoiceOption {
-  /// The value.
   ConfigMember<E> member;
-  /// The values allowed.
   const std::array<Choice<E>, 3>* choices;
 };
 
 /// A text with a syntax of its own. `mistake_in` returns what is wrong with a text and what is
 /// allowed instead, or an empty string; `allowed` is for the documentation.
 struct TextOption {
-  /// The value.
   ConfigMember<std::string> member;
-  /// What is wrong with a text, what is allowed included; empty: nothing.
   std::string (*mistake_in)(std::string_view text);
-  /// What is allowed, in words.
   std::string_view allowed;
 };
 
 /// Several texts, separated by commas; `allowed` says in words what they may be.
 struct ListOption {
-  /// The value.
   ConfigMember<std::vector<std::string>> member;
-  /// What is allowed, in words.
   std::string_view allowed;
 };
 
@@ -126,40 +109,12 @@ using OptionVariant =
                  ChoiceOption<cc::Algorithm>, ChoiceOption<port::Offload>, ChoiceOption<LogLevel>,
                  TextOption, ListOption, ChoiceOption<PeerKind>>;
 
-/// std::visit() of a kind, as a switch: it compiles in a fraction of the time.
-template <class F>
+/// std::visit() of a kind, which compiles in a fraction of the time.
+template <std::size_t I = 0, class F>
 decltype(auto) visit_kind(const F& f, const OptionVariant& kind) {
-  static_assert(std::variant_size_v<OptionVariant> == 14);
-  switch (kind.index()) {
-    case 0:
-      return f(*std::get_if<0>(&kind));
-    case 1:
-      return f(*std::get_if<1>(&kind));
-    case 2:
-      return f(*std::get_if<2>(&kind));
-    case 3:
-      return f(*std::get_if<3>(&kind));
-    case 4:
-      return f(*std::get_if<4>(&kind));
-    case 5:
-      return f(*std::get_if<5>(&kind));
-    case 6:
-      return f(*std::get_if<6>(&kind));
-    case 7:
-      return f(*std::get_if<7>(&kind));
-    case 8:
-      return f(*std::get_if<8>(&kind));
-    case 9:
-      return f(*std::get_if<9>(&kind));
-    case 10:
-      return f(*std::get_if<10>(&kind));
-    case 11:
-      return f(*std::get_if<11>(&kind));
-    case 12:
-      return f(*std::get_if<12>(&kind));
-    default:
-      return f(*std::get_if<13>(&kind));
-  }
+  if constexpr (I + 1 < std::variant_size_v<OptionVariant>)
+    if (kind.index() != I) return visit_kind<I + 1>(f, kind);
+  return f(*std::get_if<I>(&kind));
 }
 
 /// What an Option points at.
@@ -169,22 +124,15 @@ struct MRC_LOCAL OptionKind {
   OptionVariant value;
 };
 
-[[nodiscard]] std::string count_text(std::uint64_t value, NumberStyle style) {
-  if (style == NumberStyle::size) return format_size(value);
-  if ((style == NumberStyle::zero_is_auto || style == NumberStyle::mtu) && value == 0)
-    return "auto";
-  return std::to_string(value);
-}
 template <class T>
 [[nodiscard]] std::string number_text(T value, NumberStyle style) {
-  if constexpr (std::is_same_v<T, Duration>)
-    return format_duration(value);
-  else if constexpr (std::is_same_v<T, double>)
-    return format_real(value);
-  else if constexpr (std::is_signed_v<T>)
-    return std::to_string(value);
-  else
-    return count_text(value, style);
+  if constexpr (std::is_same_v<T, Duration>) return format_duration(value);
+  if constexpr (std::is_same_v<T, double>) return format_real(value);
+  if constexpr (std::is_unsigned_v<T>) {
+    if (style == NumberStyle::size) return format_size(value);
+    if (style != NumberStyle::plain && value == 0) return "auto";
+  }
+  if constexpr (std::is_integral_v<T>) return std::to_string(value);
 }
 
 template <class T>
@@ -317,12 +265,6 @@ template <class E>
   return value.has_value();
 }
 
-}  // namespace mrc::inline v0_1::detail
-
-namespace mrc::inline v0_1 {
-
-namespace detail {
-
 template <class T>
 using Num = NumberOption<T>;
 using U8 = NumberOption<std::uint8_t>;
@@ -343,14 +285,13 @@ inline constexpr std::string_view kProgress = "Progress";
 inline constexpr std::string_view kDiagnosis = "Diagnosis";
 inline constexpr std::string_view kExpert = "For experts";
 
-/// What is wrong with the path of a fabric description. Its content is checked by the device.
+/// What is wrong with a value. Whether what it names exists and may be used, the device finds out.
 [[nodiscard]] std::string mistake_in_fabric(std::string_view path) {
   const std::string name(path);
   if (name.empty() || ::access(name.c_str(), R_OK) == 0) return {};
   return "can't be read (" + std::generic_category().message(errno) +
          "), must be the path of a fabric description (docs/fabric.md)";
 }
-/// What is wrong with the name of a host.
 [[nodiscard]] std::string mistake_in_host(std::string_view name) {
   const auto fits = [](char c) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' ||
@@ -359,23 +300,19 @@ inline constexpr std::string_view kExpert = "For experts";
   if (name.size() <= 32 && std::all_of(name.begin(), name.end(), fits)) return {};
   return "must be the name of a host: up to 32 letters, digits, '-' or '_'";
 }
-/// What is wrong with the folder of locks. Whether it can be used is checked by the device.
 [[nodiscard]] std::string mistake_in_folder(std::string_view path) {
   return path.starts_with('/') ? std::string() : "must be the full path of a folder: /run/NAME";
 }
-/// What is wrong with option control.
 [[nodiscard]] std::string mistake_in_control(std::string_view text) {
   if (text == "auto" || text == "off" || text.starts_with('/')) return {};
   return "must be auto, off, or the full path of a folder: /run/NAME";
 }
-/// What is wrong with a list of processors. Whether they may be used is checked by the device.
 [[nodiscard]] std::string mistake_in_cpus(std::string_view text) {
   if (text.empty() || parse_cpu_list(text)) return {};
   return "must be processor numbers and ranges below " + std::to_string(kMaxCpus) +
          ", separated by commas: 0,2,8-11";
 }
 
-/// What is wrong with a list of RDMA devices. Whether they exist is found out by the device.
 [[nodiscard]] std::string mistake_in_verbs(std::string_view text) {
   const bool good = text.find_first_of(" \t/") == text.npos && !text.starts_with(',') &&
                     !text.ends_with(',') && text.find(",,") == text.npos;
@@ -387,10 +324,32 @@ inline constexpr std::string_view kExpert = "For experts";
   const auto check = detail::mistake_in_faults.load();
   return check == nullptr ? std::string() : check(text);
 }
-/// What is wrong with a path. Whether the file can be opened is found out by the device.
 [[nodiscard]] std::string mistake_in_path(std::string_view text) {
   if (text.empty() || text.front() == '/') return {};
   return "must be an absolute path, such as /tmp/mrc_keys";
+}
+
+/// What parse(text) complains of, and what is allowed.
+template <class Parse>
+[[nodiscard]] std::string mistake_in_list(std::string_view text, std::string_view allowed,
+                                          Parse&& parse) {
+  try {
+    parse(text);
+    return {};
+  } catch (const Error& error) {
+    const std::string what = error.what();  // ends with the text of its code
+    return "must be " + std::string(allowed) + " (" + what.substr(0, what.rfind(": ")) + ")";
+  }
+}
+
+[[nodiscard]] std::string mistake_in_peers_allowed(std::string_view text) {
+  return mistake_in_list(text, "networks separated by commas: 10.0.0.0/8,fd00::/16",
+                         [](std::string_view t) { (void)AllowedPeers(t); });
+}
+
+[[nodiscard]] std::string mistake_in_peer_ports(std::string_view text) {
+  return mistake_in_list(text, "NETWORK=PORT, separated by commas: 10.0.0.7=4971,fd00::/16=4971",
+                         [](std::string_view t) { (void)PeerPorts(t); });
 }
 
 /// An option and what it points at.
@@ -687,11 +646,8 @@ std::span<const Option> options() noexcept {
 
 const Option* find_option(std::string_view name) noexcept {
   for (const Option& option : options()) {
-    if (option.name.size() != name.size()) continue;
-    bool equal = true;
-    for (std::size_t i = 0; i < name.size(); ++i)
-      equal = equal && option.name[i] == (name[i] == '-' ? '_' : name[i]);
-    if (equal) return &option;
+    const auto same = [](char own, char given) { return own == (given == '-' ? '_' : given); };
+    if (std::ranges::equal(option.name, name, same)) return &option;
   }
   return nullptr;
 }
@@ -714,7 +670,8 @@ namespace detail {
   return row[b.size()];
 }
 
-const Option* similar_option(std::string_view name) {
+/// The option whose name is closest to `name`, or nullptr when none is close.
+[[nodiscard]] const Option* similar_option(std::string_view name) {
   const Option* best = nullptr;
   std::size_t best_distance = std::min<std::size_t>(3, name.size() / 2 + 1);
   for (const Option& option : options()) {
@@ -767,20 +724,24 @@ Error not_allowed(const std::string& what, std::string_view value, const std::st
           what + ": value '" + std::string(value) + "' is not allowed; allowed: " + allowed};
 }
 
-Error value_error(const Option& option, std::string_view value, const std::string& what) {
+/// The error for a value that is not allowed for the option.
+[[nodiscard]] Error value_error(const Option& option, std::string_view value,
+                                const std::string& what) {
   if (const auto* text = std::get_if<detail::TextOption>(&option.kind->value))
     return {Errc::invalid_argument, what + ": value '" + std::string(value) + "' is not allowed; " +
                                         text->mistake_in(value)};
   return not_allowed(what, value, allowed_text(option));
 }
 
-bool detail::try_assign(const Option& option, Config& config, std::string_view text) {
-  return visit_kind([&](const auto& o) { return assign(o, config, text); }, option.kind->value);
+/// Sets the option from text; false and no change when that is malformed or out of range.
+[[nodiscard]] bool try_assign(const Option& option, Config& config, std::string_view text) {
+  return detail::visit_kind([&](const auto& o) { return detail::assign(o, config, text); },
+                            option.kind->value);
 }
 
 void assign_option(const Option& option, Config& config, std::string_view text,
                    const std::string& what) {
-  if (!detail::try_assign(option, config, text)) throw value_error(option, text, what);
+  if (!try_assign(option, config, text)) throw value_error(option, text, what);
 }
 
 namespace detail {
@@ -793,26 +754,18 @@ namespace detail {
   return name;
 }
 
-/// Variables of the project's own scripts, tests and fuzzers. Every name that begins with
-/// kTestVariables is reserved for them; with kNcclVariables for the NCCL plugin, which reports
-/// those that it does not know itself; and with kVerbsVariables for the verbs shim.
-inline constexpr std::string_view kTestVariables = "MRC_TEST_";
-inline constexpr std::string_view kNcclVariables = "MRC_NCCL_";
-inline constexpr std::string_view kVerbsVariables = "MRC_VERBS_";
-inline constexpr std::array<std::string_view, 4> kProjectVariables{
-    "MRC_BUILD_DIR", "MRC_FUZZ_SECONDS", "MRC_SOURCE_DIR", "MRC_UPDATE_DOCS"};
-/// Variables of programs for libMRC, the vendors' C API.
-inline constexpr std::array<std::string_view, 9> kLibmrcVariables{
-    "MRC_LOG_LEVEL", "MRC_H_PATH", "MRC_LIB_DIR",          "MRC_LIB_PATH",        "MRC_LIB_SO",
-    "MRC_HOME",      "MRC_LIBDIR", "MRC_QP_EV_PROFILE_ID", "MRC_QP_CC_PROFILE_ID"};
-
 bool reserved_variable(std::string_view name) noexcept {
-  const auto contains = [name](const auto& names) {
-    return std::find(names.begin(), names.end(), name) != names.end();
-  };
-  return name.starts_with(kTestVariables) || name.starts_with(kNcclVariables) ||
-         name.starts_with(kVerbsVariables) || contains(kProjectVariables) ||
-         contains(kLibmrcVariables);
+  // The NCCL plugin reports those that it does not know itself. The last nine are of programs for
+  // libMRC, the vendors' C API.
+  constexpr std::array<std::string_view, 3> kPrefixes{"MRC_TEST_", "MRC_NCCL_", "MRC_VERBS_"};
+  constexpr std::array<std::string_view, 13> kNames{
+      "MRC_BUILD_DIR",       "MRC_FUZZ_SECONDS", "MRC_SOURCE_DIR", "MRC_UPDATE_DOCS",
+      "MRC_LOG_LEVEL",       "MRC_H_PATH",       "MRC_LIB_DIR",    "MRC_LIB_PATH",
+      "MRC_LIB_SO",          "MRC_HOME",         "MRC_LIBDIR",     "MRC_QP_EV_PROFILE_ID",
+      "MRC_QP_CC_PROFILE_ID"};
+  return std::any_of(kPrefixes.begin(), kPrefixes.end(),
+                     [name](std::string_view prefix) { return name.starts_with(prefix); }) ||
+         std::find(kNames.begin(), kNames.end(), name) != kNames.end();
 }
 
 /// Names of the MRC_* variables that no option reads and that are not reserved.
@@ -849,9 +802,7 @@ std::string unknown_variables_once() {
   return text;
 }
 
-}  // namespace mrc::inline v0_1
-
-namespace mrc::inline v0_1::detail {
+namespace detail {
 
 /// True if the option's variable is set and gives the value that the option has in `config`.
 [[nodiscard]] bool set_by_environment(const Option& option, const Config& config) {
@@ -886,12 +837,6 @@ void throw_naming_variables(const Config& config, std::initializer_list<std::str
   if (text.ends_with(reason)) text.resize(text.size() - reason.size());
   throw Error(error.code(), text + note);
 }
-
-}  // namespace mrc::inline v0_1::detail
-
-namespace mrc::inline v0_1 {
-
-namespace detail {
 
 /// The count of "loopback:N" (`prefix` "loopback:"), or nothing when `text` starts otherwise.
 /// Throws when N is not 1 .. kMaxPlanes.
@@ -1046,33 +991,6 @@ PeerPorts::PeerPorts(std::string_view text) {
     text.remove_prefix(comma == std::string_view::npos ? text.size() : comma + 1);
   }
 }
-
-namespace detail {
-
-/// What parse(text) complains of, and what is allowed.
-template <class Parse>
-[[nodiscard]] std::string mistake_in_list(std::string_view text, std::string_view allowed,
-                                          Parse&& parse) {
-  try {
-    parse(text);
-    return {};
-  } catch (const Error& error) {
-    const std::string what = error.what();  // ends with the text of its code
-    return "must be " + std::string(allowed) + " (" + what.substr(0, what.rfind(": ")) + ")";
-  }
-}
-
-std::string mistake_in_peers_allowed(std::string_view text) {
-  return mistake_in_list(text, "networks separated by commas: 10.0.0.0/8,fd00::/16",
-                         [](std::string_view t) { (void)AllowedPeers(t); });
-}
-
-std::string mistake_in_peer_ports(std::string_view text) {
-  return mistake_in_list(text, "NETWORK=PORT, separated by commas: 10.0.0.7=4971,fd00::/16=4971",
-                         [](std::string_view t) { (void)PeerPorts(t); });
-}
-
-}  // namespace detail
 
 int version() noexcept {
   return MRC_VERSION;
