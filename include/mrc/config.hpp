@@ -67,10 +67,9 @@ struct ExpertConfig {
   std::uint8_t dscp_control = 46;
 };
 
-/// The settings of a device: one plain member per option, with its default; those for experts are
-/// in `expert`. The option table (config.hpp) gives each its MRC_ variable, range and
-/// documentation; docs/configuration.md is made from it. A value: copy it, change it, give it to a
-/// Device, which validates it and keeps its own copy. Not synchronized.
+/// The settings of a device: one plain member per option, with its default. docs/configuration.md
+/// has their variables, ranges and documentation, made from options(). A value: copy it, change it,
+/// give it to a Device, which validates it and keeps its own copy. Not synchronized.
 struct MRC_API Config {
   /// Element of `planes`: the address of the interface of the default route.
   static constexpr std::string_view kDefaultRoute = "default-route";
@@ -150,21 +149,17 @@ struct MRC_API Config {
 
   /// Takes the device's messages in place of standard error, if it is not empty: those up to level
   /// `log`, one line per call, without the "openmrc: " in front and without a line end; the text
-  /// ends with the call. No option: only a program can set it. Any thread calls it, the device's
-  /// own included, several at once, while the device opens and until its last handle is gone; a
-  /// lock of the device may be held. So it must not throw, wait for long, or call anything of the
-  /// device.
+  /// ends with the call. No option: only a program can set it. Any thread calls it, several at
+  /// once, while the device opens and until its last handle is gone; a lock of the device may be
+  /// held. So it must not throw, wait for long, or call anything of the device.
   std::function<void(LogLevel level, std::string_view line)> log_sink;
 
-  /// Defaults, changed by the MRC_* variables that are set (an empty value counts as not set), and
-  /// validated. Throws mrc::Error (invalid_argument) naming variable, value and what is allowed.
-  /// Reads the environment: must not run while another thread changes it. Programs whose peers know
-  /// them by their GID only want DefaultPlanes::default_route: two hosts without configuration must
-  /// not both be 127.0.0.1.
+  /// Defaults, changed by the MRC_* variables that are set (empty: not set), and validated. Throws
+  /// mrc::Error (invalid_argument) naming variable, value and what is allowed. The environment must
+  /// not change meanwhile. Programs whose peers know them by their GID only want
+  /// DefaultPlanes::default_route: two hosts without configuration must not both be 127.0.0.1.
   [[nodiscard]] static Config from_environment(DefaultPlanes planes = DefaultPlanes::loopback);
-
-  /// The same for a program with defaults of its own: `defaults`, changed by the MRC_* variables
-  /// that are set, and validated as a whole.
+  /// The same for a program with defaults of its own.
   [[nodiscard]] static Config from_environment(const Config& defaults);
 
   /// Sets an option from text, as written in its variable; '-' in `name` is read as '_'. Throws
@@ -175,15 +170,15 @@ struct MRC_API Config {
   /// The option's value as text that set() takes. Throws like set() when there is no such option.
   [[nodiscard]] std::string get(std::string_view name) const;
 
-  /// Checks each member against its range and the members against each other. Throws mrc::Error
-  /// (invalid_argument) naming the options, and their MRC_* variables if these have set the values.
-  /// Needed after writing to members directly; a Device does it when it opens. Whether `faults`
-  /// names existing planes and paths is checked when a Device opens.
+  /// Checks each member against its range and the members against each other, as a Device does when
+  /// it opens, which also checks whether `faults` names existing planes and paths. Throws
+  /// mrc::Error (invalid_argument) naming the options, and their MRC_* variables if these have set
+  /// the values.
   void validate() const;
 
   /// `planes` with "loopback:N" and "loopback6:N" written out: one address or interface name per
-  /// plane. Planes on the same address (loopback6) differ by UDP port: the k-th of them, counted
-  /// from 0, uses udp_port + 256 * k. Throws like validate().
+  /// plane. Planes on one address (loopback6) differ by UDP port: the k-th, from 0, uses
+  /// udp_port + 256 * k. Throws like validate().
   [[nodiscard]] std::vector<std::string> plane_list() const;
 };
 
@@ -313,7 +308,7 @@ struct Option {
 void assign_option(const Option& option, Config& config, std::string_view text,
                    const std::string& what);
 
-// MRC_* variables that are not options. Set-up only; the environment must not change meanwhile.
+/// MRC_* variables that are not options. Set-up only; the environment must not change meanwhile.
 
 /// A warning that names the MRC_* variables that no option reads, such as misspelt ones; empty if
 /// there are none.

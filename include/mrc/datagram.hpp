@@ -25,11 +25,10 @@ class DeviceCore;
 class Lane;
 }  // namespace detail
 
-/// Unreliable datagrams, as an application sees them: types that the reliable queue pairs do not
-/// have. Names and values follow the verbs API.
+/// Unreliable datagrams. Names and values follow the verbs API.
 
-/// Bytes in front of each received datagram, which say where it came from: its IPv6 header, or 20
-/// bytes of zeros and its IPv4 header. Completion::byte_len counts them.
+/// Bytes in front of each received datagram: its IPv6 header, or 20 zeros and its IPv4 header.
+/// Completion::byte_len counts them.
 inline constexpr std::uint32_t kGrhBytes = wire::kGrhSize;
 /// A DatagramRequest::remote_q_key with this bit stands for the sending queue pair's own Q_Key.
 inline constexpr std::uint32_t kOwnQKey = 0x8000'0000;
@@ -37,21 +36,19 @@ inline constexpr std::uint32_t kOwnQKey = 0x8000'0000;
 /// Where a datagram goes: a device, and how packets to it are marked. A plain value.
 struct AddressHandle {
   wire::IpAddress gid{};  ///< an address of the device; IPv4 mapped (::ffff:a.b.c.d)
-  /// DSCP and ECN of the packets. 0: the DSCP of packets that are not to be trimmed. One that MRC
-  /// uses for packets that may be trimmed, or were, is replaced by that, too.
+  /// DSCP and ECN of the packets. 0, and those that MRC uses for packets that may be trimmed or
+  /// were: the DSCP of packets that are not to be trimmed.
   std::uint8_t traffic_class = 0;
-  /// For programs that carry it; ports send with a hop limit of their own.
-  std::uint8_t hop_limit = 64;
-  /// Chooses one of the paths, together with both QPNs: datagrams that agree in all of them take
-  /// the same path.
+  std::uint8_t hop_limit = 64;  ///< for programs that carry it; ports have one of their own
+  /// Chooses, with both QPNs, one of the paths: datagrams that agree in all of them take the same.
   std::uint32_t flow_label = 0;
 
   /// Equal in every field.
   friend bool operator==(const AddressHandle&, const AddressHandle&) = default;
 };
 
-/// Where an answer to a received datagram goes, by the first kGrhBytes bytes of its memory: back to
-/// its source, in the same class. Nothing if they name no sender (Completion::has_grh).
+/// Where an answer to a received datagram goes, by the first kGrhBytes bytes of its memory: to its
+/// source, in the same class. Nothing if they name no sender (Completion::has_grh).
 [[nodiscard]] inline std::optional<AddressHandle> answer_to(Bytes grh) noexcept {
   const std::optional<wire::Origin> origin = wire::read_grh(grh);
   if (!origin || origin->source == wire::IpAddress{}) return std::nullopt;
@@ -62,8 +59,7 @@ struct AddressHandle {
   return to;
 }
 
-/// A work request for the send queue of a datagram queue pair. A plain value; what it points to
-/// must live until it is posted.
+/// A datagram to send. A plain value; what it points to must live until it is posted.
 struct DatagramRequest {
   std::uint64_t wr_id = 0;                   ///< returned in the completion
   std::span<const Sge> sges{};               ///< data to send, at most the queue pair's MTU
@@ -76,8 +72,8 @@ struct DatagramRequest {
 
 /// A step of a datagram queue pair to another state. A plain value.
 struct DatagramChange {
-  /// To go to: RESET to INIT to RTR to RTS; ERR and RESET from any. The present state, from INIT
-  /// on, if only the Q_Key is to change.
+  /// RESET to INIT to RTR to RTS; ERR and RESET from any. The present state, from INIT on, if only
+  /// the Q_Key is to change.
   QpState state = QpState::init;
   std::optional<std::uint32_t> q_key{};  ///< to INIT, RTR or RTS; 0 after creation and reset
   std::optional<Psn> send_psn{};         ///< to RTS: of the first datagram; default: a random one
@@ -120,10 +116,8 @@ struct DatagramOptions {
   /// Where its receives come from; default: a receive queue of its own, of capacity.receive. The
   /// queue pair goes to the lane of this queue. Its receives need kGrhBytes more for datagrams.
   const SharedReceiveQueue* srq = nullptr;
-  /// Default: the lane of `srq`, or else the one with the fewest queue pairs.
-  /// Errc::invalid_argument if there is no such lane, or `srq` is in another one.
-  std::optional<unsigned> lane{};
-  bool as_verbs = false;  ///< as QpOptions::as_verbs
+  std::optional<unsigned> lane{};  ///< as QpOptions::lane
+  bool as_verbs = false;           ///< as QpOptions::as_verbs
 };
 
 /// A queue pair for unreliable datagrams, in the format of RoCEv2 and beside MRC (UD). Each message
@@ -160,9 +154,9 @@ class MRC_API DatagramQueuePair {
   /// What is known of it. Throws mrc::Error if it was closed.
   [[nodiscard]] DatagramInfo query() const;
 
-  /// Finds the way to a device, waits up to `patience` until packets to it are not lost for want of
-  /// a next hop, and throws mrc::Error if there is no way, or the next hop does not answer.
-  /// post_send() looks for the way too, and does not wait. `remote` is a queue pair there.
+  /// Finds the way to a device, as post_send() does, and waits up to `patience` until packets to it
+  /// are not lost for want of a next hop. Throws mrc::Error if there is no way, or the next hop
+  /// does not answer. `remote` is a queue pair there.
   void prepare(const AddressHandle& to, Qpn remote,
                Duration patience = std::chrono::milliseconds(100)) const;
 
@@ -191,15 +185,15 @@ class MRC_API DatagramQueuePair {
   Qpn qpn_{};
 };
 
-/// Endpoint requests (mrc-1.0 §5, §7.4): what a device asks, or tells, any host that speaks MRC,
-/// with or without a queue pair between them. Device::request_endpoints() sends them, each once, as
-/// plain MRC packets to QPN 2, by lane 0. Without a helper, the calling thread makes its rounds.
+/// Endpoint requests (mrc-1.0 §5, §7.4): what a device asks, or tells, any host that speaks MRC.
+/// Device::request_endpoints() sends them, each once, as plain MRC packets to QPN 2, by lane 0.
+/// Without a helper, the calling thread makes its rounds.
 ///
 /// Requests to one host leave at 10,000 per second, 64 at once, since no more are answered. Those
 /// in a plane that is down are not sent. NICs answer, and OpenMRC devices on UDP and packet ports
 /// within the limits of docs/security.md; over UDP the process in slot 0. A port status is a hint
-/// to a peer without tags and nothing to others: connected OpenMRC devices tell each other of their
-/// planes themselves.
+/// to a peer without tags and nothing to others: connected OpenMRC devices tell each other
+/// themselves.
 ///
 /// Errors (mrc::Error) name the request, and nothing is sent then: invalid_argument for an ID that
 /// is in the batch twice, a source that is no address of this device, a port that it does not have,

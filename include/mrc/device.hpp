@@ -217,8 +217,9 @@ class MRC_API QueuePair {
   [[nodiscard]] QpState state() const noexcept;
   /// What the peer needs to connect to this queue pair. Send it to the peer by any means.
   [[nodiscard]] ConnectionInfo local_info() const;
-  /// From RESET through INIT and RTR to RTS. Throws mrc::Error that names what does not fit.
-  /// Packets that arrive before the peer of their sender has called it are lost and sent again.
+  /// From RESET through INIT and RTR to RTS. Throws mrc::Error that names what does not fit. Both
+  /// sides must call it before the first message can arrive in full; packets that come too early
+  /// are lost and sent again.
   void connect(const ConnectionInfo& peer);
   /// One step to another state, with its attributes. Throws mrc::Error that names what does not
   /// fit, and changes nothing then. With QpChange::destination the queue pair is in RTR at once,
@@ -484,7 +485,7 @@ class MRC_API Device {
   /// The receiver's penalty (mrc-1.0 §6.7): asks all senders to this device for smaller congestion
   /// windows, because the host can't keep up. 0 .. 127, in 1/128 of the bytes that arrive: 64 for
   /// one round trip halves a window, 127 leaves about one packet, 0 ends it. With `restore` a later
-  /// 0 gives back the window from before the penalty; without, windows grow from where they are.
+  /// 0 with `restore` gives back the windows from before; without, they grow from where they are.
   /// The greater one counts of this and the device's own while its receive buffers are nearly full
   /// (option cc_receiver_penalty). Until the next call. Throws mrc::Error (invalid_argument) above
   /// 127.

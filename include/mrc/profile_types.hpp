@@ -17,9 +17,9 @@
 
 namespace mrc::inline v0_1 {
 
-/// Profiles of a device (mrc-1.0 §3.2, §7.5, §7.7): the objects by which a controller says over
-/// which paths, and with which congestion control, queue pairs send. Objects, states and operations
-/// are those of mrc_ctl.h; a member that is set here is a bit of the attribute mask there.
+/// Profiles of a device (mrc-1.0 §3.2, §7.5, §7.7): by these a controller says over which paths,
+/// and with which congestion control, queue pairs send. Objects, states and operations are those of
+/// mrc_ctl.h; a member that is set here is a bit of the attribute mask there.
 
 /// Number of a profile, chosen by whoever makes it. Format, EV and CC profiles count separately.
 using ProfileId = std::uint64_t;
@@ -82,9 +82,8 @@ struct EvOperation {
   bool all_copies = false;        ///< every entry of this EV, not only the first one
 };
 
-/// A change of an EV profile. In one call attributes come first, then operations in their order,
-/// then the state. An operation that fails ends the call with an error that names it; those before
-/// it stay done.
+/// A change of an EV profile: attributes first, then operations in their order, then the state. An
+/// operation that fails ends the call with an error that names it; those before it stay done.
 struct EvProfileChange {
   std::optional<ProfileState> state{};        ///< to go to
   std::optional<EvProfileMode> mode{};        ///< needed to go OFFLINE
@@ -193,9 +192,9 @@ namespace detail {
 class EvEventQueue;
 }  // namespace detail
 
-/// A stream of EV events (mrc-1.0 §3.7): paths that became ASSUMED_BAD, or GOOD again, as far as
-/// the event masks of their EV profiles ask for it. Queue pairs without EV profile report both.
-/// Copies refer to the same stream. Any thread.
+/// A stream of EV events (mrc-1.0 §3.7): paths that became ASSUMED_BAD, or GOOD again, as the event
+/// masks of their EV profiles ask; queue pairs without one report both. Copies refer to the same
+/// stream. Any thread.
 class MRC_API EvEventStream {
  public:
   EvEventStream() = default;
@@ -204,8 +203,7 @@ class MRC_API EvEventStream {
   /// Takes the oldest events, and returns how many. When the stream is full, events are dropped,
   /// and the next one says how many were: EvEvent::drop_count.
   std::size_t poll(std::span<EvEvent> out) noexcept;
-  /// Adds an event, of another process's device, say. It is dropped and counted if the stream is
-  /// full.
+  /// Adds an event, of another process's device, say; if the stream is full, as above.
   void push(const EvEvent& event) noexcept;
 
  private:
@@ -215,9 +213,8 @@ class MRC_API EvEventStream {
   std::shared_ptr<detail::EvEventQueue> events_;
 };
 
-/// Paths that an administrator takes out of use, whatever their health: those of a plane with that
-/// EV, towards every peer; or those over a part of the plane, as in the list `deny` of a fabric
-/// description (docs/fabric.md). Without any of these, all of the plane.
+/// Paths that an administrator takes out of use: all of a plane; those with that EV, towards every
+/// peer; or those over a part of it, as in `deny` of a fabric description (docs/fabric.md).
 struct DeniedPaths {
   Plane plane = 0;             ///< always named
   std::optional<Ev> ev{};      ///< stands alone

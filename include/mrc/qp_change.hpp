@@ -25,8 +25,8 @@ struct QpChange {
   std::optional<ConnectionInfo> connection{};  ///< what the peer has said by other means
 
   // To RTR.
-  /// First PSN that the peer sends; needed with `destination`. Peers that offer SEND, READ and
-  /// atomics, as this side does, send with the PSN of their ConnectionInfo instead.
+  /// First PSN that the peer sends; needed with `destination`. Where both sides offer SEND, READ
+  /// and atomics, it is that of the peer's ConnectionInfo instead.
   std::optional<Psn> receive_psn{};
   std::optional<std::uint32_t> mtu{};  ///< payload bytes per packet; default: the queue pair's own.
                                        ///< Both sides agree on agreed_mtu()

@@ -56,9 +56,8 @@ struct PortStats {
 
 namespace mrc::inline v0_1 {
 
-/// Statistics of a device: plain structs, copies of the state at one moment. Counters only grow,
-/// from the opening of the device; the difference of two copies is what happened between them.
-/// stats_json.hpp writes them as JSON under the same names.
+/// Statistics of a device: plain structs, copies of the state at one moment. Counters only grow
+/// from the opening of the device on. stats_json.hpp writes them as JSON under the same names.
 
 /// One plane of a device.
 struct PlaneStats {
@@ -147,30 +146,27 @@ struct DeviceStats {
   std::uint64_t peers_refused = 0;
   /// EV probes and port status answered that came from hosts to which no queue pair is connected.
   std::uint64_t unconnected_probes_answered = 0;
-  /// Such requests not answered: left to another process of this host, from a host that is not of
-  /// the fabric or not in option peers_allowed, or too many.
+  /// Those not answered: left to another process of this host, from a host that is not of the
+  /// fabric or not in option peers_allowed, or too many.
   std::uint64_t unconnected_probes_refused = 0;
-  /// Questions answered of devices that connect by GID, and
-  std::uint64_t resolutions_answered = 0;
-  /// those left without an answer, because there were too many.
-  std::uint64_t resolutions_refused = 0;
-  std::uint64_t events_dropped = 0;  ///< events that nobody took in time
-  std::uint64_t helper_rounds = 0;   ///< rounds of progress that helper threads made
+  std::uint64_t resolutions_answered = 0;  ///< questions of devices that connect by GID, and
+  std::uint64_t resolutions_refused = 0;   ///< those not answered: there were too many
+  std::uint64_t events_dropped = 0;        ///< events that nobody took in time
+  std::uint64_t helper_rounds = 0;         ///< rounds of progress that helper threads made
 };
 
-/// Planes in and out of use. All are enabled at first. A disabled one carries nothing: neither data
-/// nor control packets, probes and questions, and what arrives in it is dropped
-/// (PlaneStats::rx_disabled); only what the kernel or a NIC was given before may still leave. To
-/// queue pairs it is as if its link were down: peers are told to use the others, lost packets are
-/// sent again over them, and the events plane_down and plane_up come. The last plane may be
-/// disabled, too: then queue pairs wait, and retry, as in an outage. Link state and injected faults
-/// are other reasons for a plane to be down, and stay as they are.
+/// Planes in and out of use. All are enabled at first. A disabled one carries nothing, neither data
+/// nor control packets, and what arrives in it is dropped (PlaneStats::rx_disabled); only what the
+/// kernel or a NIC was given before may still leave. To queue pairs it is as if its link were down:
+/// peers are told to use the others, lost packets are sent again over them, and the events
+/// plane_down and plane_up come. Without any plane queue pairs wait, and retry, as in an outage.
+/// Link state and injected faults are other reasons for a plane to be down, and stay as they are.
 
 /// State of a plane of a device (mrc-1.0 §7.4, port administration).
 struct PlaneState {
   bool enabled = true;  ///< by the administrator: Device::set_plane_enabled()
-  /// It can carry packets now: it is enabled, its link is there (injected faults included), and its
-  /// MTU is large enough; as PlaneStats::up.
+  /// It can carry packets now: enabled, its link is there (injected faults included), and its MTU
+  /// is large enough; as PlaneStats::up.
   bool up = false;
 
   /// Equal in both.
