@@ -355,277 +355,268 @@ template <class Parse>
 /// An option and what it points at.
 struct OptionRow {
   std::string_view name;
+  std::string_view group, unit;
   OptionKind kind;
-  std::string_view unit, group, doc;
+  std::string_view doc;
 };
 
 inline constexpr auto kOptionRows = std::to_array<OptionRow>({
-    {"planes",
+    {"planes", kPlanes, "",
      ListOption{&Config::planes,
                 "1 .. 32 local IPv4 or IPv6 addresses or interface names, separated by commas; or "
                 "loopback:N, loopback6:N or default-route"},
-     "", kPlanes,
      "One plane per local address or interface. Packets leave by the interface that has the "
      "address, also if several are in one subnet; an address on `lo` or a dummy is reached, and "
      "left, over all links as routes say. `loopback:N` is 127.0.0.1 .. 127.0.0.N, `loopback6:N` is "
      "N planes on ::1, `default-route` is the address of the default route's interface, or "
      "127.0.0.1 without a default route. Programs that connect by GID have `default-route` as "
      "their default."},
-    {"fabric",
+    {"fabric", kPlanes, "",
      TextOption{&Config::fabric, &mistake_in_fabric,
                 "the path of a fabric description (docs/fabric.md)"},
-     "", kPlanes,
      "Packet ports in place of UDP sockets: planes, addresses and source routes are those of this "
      "description. Needs CAP_NET_RAW. Its traffic classes, link speed and base round trip become "
      "the defaults of those options."},
-    {"host", TextOption{&Config::host, &mistake_in_host, "the name of a host in the description"},
-     "", kPlanes,
+    {"host", kPlanes, "",
+     TextOption{&Config::host, &mistake_in_host, "the name of a host in the description"},
      "Which host of the fabric this is. Empty: the one whose addresses this machine has."},
-    {"verbs",
+    {"verbs", kPlanes, "",
      TextOption{&Config::verbs, &mistake_in_verbs,
                 "`all`, or RDMA devices separated by commas (docs/verbs_port.md)"},
-     "", kPlanes,
      "Ports of RDMA devices (RoCE v2) in place of UDP sockets, one plane each, through libibverbs. "
      "`all` takes every active port that has a routable address. Both sides need it. Together with "
      "option fabric: the fabric's packets go through raw-packet queue pairs of these devices, one "
      "for each plane; `all` takes those of the planes' interfaces."},
-    {"placement", BoolOption{&Config::placement}, "", kPlanes,
+    {"placement", kPlanes, "", BoolOption{&Config::placement},
      "On RDMA devices, let the receiver's device place the payload of writes by itself (UC), where "
      "both sides allow it and the memory's rights allow any order. It relies on a network that "
      "neither duplicates nor reorders the packets of a path; a peer whose paths do is moved to "
      "UD."},
-    {"paths", U16{&Config::paths, 1, 1024}, "per plane", kPlanes,
+    {"paths", kPlanes, "per plane", U16{&Config::paths, 1, 1024},
      "Paths over which packets are sprayed. Each has its own UDP source port and, on IPv6, flow "
      "label. In a source-routed fabric, its uplinks are the paths."},
-    {"udp_port", U16{&Config::udp_port, 1, 65535}, "", kPlanes,
+    {"udp_port", kPlanes, "", U16{&Config::udp_port, 1, 65535},
      "UDP port that data and control packets are sent to. The process's slot is added to it, "
-     "except "
-     "with packet ports."},
-    {"peer_ports",
-     TextOption{&Config::peer_ports, &mistake_in_peer_ports,
-                "NETWORK=PORT, separated by commas; a network is an address or one with a prefix "
-                "length"},
-     "", kPlanes,
+     "except with packet ports."},
+    {"peer_ports", kPlanes, "",
+     TextOption{
+         &Config::peer_ports, &mistake_in_peer_ports,
+         "NETWORK=PORT, separated by commas; a network is an address or one with a prefix length"},
      "UDP ports of peers that are known by GID and have another than udp_port, such as "
      "`10.0.0.7=4971,fd00::/16=4971`. The first network that contains the GID counts. The slot in "
      "a QPN is added only for OpenMRC peers."},
-    {"peers_allowed",
+    {"peers_allowed", kPlanes, "",
      TextOption{&Config::peers_allowed, &mistake_in_peers_allowed,
                 "networks separated by commas: 10.0.0.0/8,fd00::/16"},
-     "", kPlanes,
      "Hosts that may connect, by the addresses of all their planes; empty: all. Others are not "
-     "connected to, get no answer, and their datagrams are dropped and counted (peers_refused). "
-     "In the NCCL plugin the addresses of its TCP connections count, too."},
-    {"slot", Num<int>{&Config::slot, -1, 255}, "", kPlanes,
+     "connected to, get no answer, and their datagrams are dropped and counted (peers_refused). In "
+     "the NCCL plugin the addresses of its TCP connections count, too."},
+    {"slot", kPlanes, "", Num<int>{&Config::slot, -1, 255},
      "Which of the processes of this host this is: the top 8 bits of its QPNs. -1 takes the first "
      "free one. Further lanes take the ones after it."},
-    {"lock_folder",
-     TextOption{&Config::lock_folder, &mistake_in_folder, "the full path of a folder"}, "", kPlanes,
+    {"lock_folder", kPlanes, "",
+     TextOption{&Config::lock_folder, &mistake_in_folder, "the full path of a folder"},
      "Where processes with packet ports, and mrc_probe, share out the slots of a host by locks. "
      "Alike for all of them; root's, or this user's."},
-    {"active_paths", U16{&Config::active_paths, 0, 32768}, "per peer", kPlanes,
+    {"active_paths", kPlanes, "per peer", U16{&Config::active_paths, 0, 32768},
      "Paths in use at a time; the rest are backups for paths that fail. 0 uses all, except the "
      "second EV that each route has in a fabric."},
-    {"min_active_paths", U16{&Config::min_active_paths, 1, 32768}, "per peer", kPlanes,
+    {"min_active_paths", kPlanes, "per peer", U16{&Config::min_active_paths, 1, 32768},
      "Paths that are never taken out of use together: a path that looks bad is only skipped once "
      "then."},
 
-    {"mtu", U32{&Config::mtu, kSmallestMtu, kLargestMtu, NumberStyle::mtu}, "bytes", kPackets,
+    {"mtu", kPackets, "bytes", U32{&Config::mtu, kSmallestMtu, kLargestMtu, NumberStyle::mtu},
      "Payload of a packet; of two sides that differ the smaller counts. Lowered when the "
      "interfaces can't carry it. MRC defines powers of two up to 4096; others are an extension "
      "between OpenMRC peers. With a peer that takes powers of two only, the one below counts. "
      "`auto`: on UDP planes what the interfaces carry, up to 32640 (8832 with an interface MTU of "
      "9000), but 4096 with other implementations and with `strict`; on other planes 4096."},
-    {"icrc", ChoiceOption<port::Offload>{&Config::icrc, &kOffloadChoices}, "", kPackets,
+    {"icrc", kPackets, "", ChoiceOption<port::Offload>{&Config::icrc, &kOffloadChoices},
      "The invariant CRC. `on`: over header and payload of each packet. `auto`: as `on`, but "
      "between OpenMRC processes of one host, both with `auto`, data packets that stay on its "
-     "loopback interface leave the payload out: their bytes never leave memory. Not with "
-     "`strict`, `faults`, packet ports or RDMA devices. `off`: neither sent nor checked; both "
-     "sides must agree. See docs/security.md."},
-    {"receive_buffer", U32{&Config::receive_buffer, 64 << 10, 1 << 30, kSize}, "bytes per plane",
-     kPackets,
+     "loopback interface leave the payload out: their bytes never leave memory. Not with `strict`, "
+     "`faults`, packet ports or RDMA devices. `off`: neither sent nor checked; both sides must "
+     "agree. See docs/security.md."},
+    {"receive_buffer", kPackets, "bytes per plane",
+     U32{&Config::receive_buffer, 64 << 10, 1 << 30, kSize},
      "Socket buffer wanted for received packets. The kernel may grant less; what it grants bounds "
      "the peers' windows. Packet ports have a ring instead, of twice as much, at most 64 MiB, "
      "which each lane takes when the device opens and which can't be swapped out; each packet "
      "takes a slot of the size of the MTU."},
-    {"send_buffer", U32{&Config::send_buffer, 64 << 10, 1 << 30, kSize}, "bytes per path", kPackets,
+    {"send_buffer", kPackets, "bytes per path", U32{&Config::send_buffer, 64 << 10, 1 << 30, kSize},
      "Socket buffer wanted for sending; of packet ports, per plane."},
-    {"gso", ChoiceOption<port::Offload>{&Config::gso, &kOffloadChoices}, "", kPackets,
+    {"gso", kPackets, "", ChoiceOption<port::Offload>{&Config::gso, &kOffloadChoices},
      "Let the kernel cut a burst into packets (UDP segmentation offload). `auto` uses it where it "
      "works."},
-    {"gro", ChoiceOption<port::Offload>{&Config::gro, &kOffloadChoices}, "", kPackets,
+    {"gro", kPackets, "", ChoiceOption<port::Offload>{&Config::gro, &kOffloadChoices},
      "Let the kernel join received packets of a path (UDP receive offload). `auto` uses it where "
      "it works."},
 
-    {"cc", ChoiceOption<cc::Algorithm>{&Config::cc, &kCcChoices}, "", kCongestion,
+    {"cc", kCongestion, "", ChoiceOption<cc::Algorithm>{&Config::cc, &kCcChoices},
      "Congestion control: `nscc` as in MRC, `fixed` for a window of cc_fixed_window, `none` for no "
      "limit but the peer's buffers."},
-    {"cc_link_speed", Num<double>{&Config::cc_link_speed, 0.001, 100000.0}, "Gb/s", kCongestion,
+    {"cc_link_speed", kCongestion, "Gb/s", Num<double>{&Config::cc_link_speed, 0.001, 100000.0},
      "Speed of all planes together, from which nscc takes its largest window and its steps."},
-    {"cc_base_rtt", Num<Duration>{&Config::cc_base_rtt, std::chrono::microseconds(1), kSecond}, "",
-     kCongestion,
+    {"cc_base_rtt", kCongestion, "",
+     Num<Duration>{&Config::cc_base_rtt, std::chrono::microseconds(1), kSecond},
      "Round trip of an idle network, hosts included. nscc takes no delay below it for congestion."},
-    {"cc_target_delay", Num<Duration>{&Config::cc_target_delay, Duration{0}, kSecond}, "",
-     kCongestion, "Queueing delay that nscc aims at. 0 derives it from cc_base_rtt."},
-    {"cc_fixed_window", U64{&Config::cc_fixed_window, 0, 4 * kGiB, kSize}, "bytes per peer",
-     kCongestion, "Window of `cc=fixed`. 0 takes 1.5 times cc_link_speed x cc_base_rtt."},
+    {"cc_target_delay", kCongestion, "",
+     Num<Duration>{&Config::cc_target_delay, Duration{0}, kSecond},
+     "Queueing delay that nscc aims at. 0 derives it from cc_base_rtt."},
+    {"cc_fixed_window", kCongestion, "bytes per peer",
+     U64{&Config::cc_fixed_window, 0, 4 * kGiB, kSize},
+     "Window of `cc=fixed`. 0 takes 1.5 times cc_link_speed x cc_base_rtt."},
 
-    {"mpr", U8{&Config::mpr, 1, 255}, "128 packets", kReliability,
+    {"mpr", kReliability, "128 packets", U8{&Config::mpr, 1, 255},
      "Packets in flight per queue pair as requester, in units of 128. The smaller of this and the "
      "peer's mpr_dest counts."},
-    {"mpr_dest", U8{&Config::mpr_dest, 1, 255}, "128 packets", kReliability,
+    {"mpr_dest", kReliability, "128 packets", U8{&Config::mpr_dest, 1, 255},
      "Packets tracked per queue pair as responder, in units of 128."},
-    {"max_wimm", U16{&Config::max_wimm, 1, 32768}, "messages", kReliability,
+    {"max_wimm", kReliability, "messages", U16{&Config::max_wimm, 1, 32768},
      "Writes with immediate in flight per queue pair as requester. The smaller of this and the "
      "peer's max_wimm_dest counts."},
-    {"max_wimm_dest", U16{&Config::max_wimm_dest, 1, 32768}, "messages", kReliability,
+    {"max_wimm_dest", kReliability, "messages", U16{&Config::max_wimm_dest, 1, 32768},
      "Writes with immediate tracked per queue pair as responder."},
-    {"max_rd_atomic", U8{&Config::max_rd_atomic, 0, 128}, "messages", kReliability,
+    {"max_rd_atomic", kReliability, "messages", U8{&Config::max_rd_atomic, 0, 128},
      "READs and atomics in flight per queue pair as requester. The smaller of this and the peer's "
      "max_rd_atomic_dest counts; 0 forbids them."},
-    {"max_rd_atomic_dest", U8{&Config::max_rd_atomic_dest, 0, 128}, "messages", kReliability,
+    {"max_rd_atomic_dest", kReliability, "messages", U8{&Config::max_rd_atomic_dest, 0, 128},
      "READs and atomics tracked per queue pair as responder; 0 forbids them."},
-    {"rnr_retry", U8{&Config::rnr_retry, 0, 7}, "waits", kReliability,
+    {"rnr_retry", kReliability, "waits", U8{&Config::rnr_retry, 0, 7},
      "How often a SEND or write with immediate waits for the peer to post a receive, before the "
      "queue pair fails. 7 waits for ever."},
-    {"min_rnr_timer", U8{&Config::min_rnr_timer, 0, 31}, "", kReliability,
+    {"min_rnr_timer", kReliability, "", U8{&Config::min_rnr_timer, 0, 31},
      "How long a peer waits, each time, for a receive that is not posted here: 1 is 10 us, 8 is "
      "160 us, 12 is 640 us, 20 is 10.24 ms, 31 is 491.52 ms, 0 is 655.36 ms."},
-    {"timeout", U8{&Config::timeout, 0, 24}, "", kReliability,
+    {"timeout", kReliability, "", U8{&Config::timeout, 0, 24},
      "Retransmission timeout T = 1.024 us x 2^timeout: 8 is 0.26 ms, 12 is 4.2 ms, 20 is 1.07 s."},
-    {"retry_linear", U8{&Config::retry_linear, 0, 7}, "timeouts", kReliability,
+    {"retry_linear", kReliability, "timeouts", U8{&Config::retry_linear, 0, 7},
      "Timeouts of T without progress before the waits start to double."},
-    {"retry_exponential", U8{&Config::retry_exponential, 0, 25}, "timeouts", kReliability,
+    {"retry_exponential", kReliability, "timeouts", U8{&Config::retry_exponential, 0, 25},
      "Doubling timeouts after that, before the queue pair fails. 25 retries for ever."},
-    {"dynamic_mpr", BoolOption{&Config::dynamic_mpr}, "", kReliability,
+    {"dynamic_mpr", kReliability, "", BoolOption{&Config::dynamic_mpr},
      "Let the responder change its window while it runs. Takes effect when both sides have it on."},
-    {"trim", ChoiceOption<port::Offload>{&Config::trim, &kOffloadChoices}, "", kReliability,
+    {"trim", kReliability, "", ChoiceOption<port::Offload>{&Config::trim, &kOffloadChoices},
      "Ask for trimmed packets at once instead of waiting for the loss to be inferred, and tell "
      "peers so, who let switches trim then. `auto`: where ports see trimmed packets, which UDP "
      "sockets do not; `on`: everywhere, for injected faults."},
-    {"peer", ChoiceOption<PeerKind>{&Config::peer, &kPeerChoices}, "", kReliability,
+    {"peer", kReliability, "", ChoiceOption<PeerKind>{&Config::peer, &kPeerChoices},
      "What peers are that are known by GID and QPN only. `any`: asked in band, and after 2 s "
      "without an answer (or a fifth of connect_timeout) taken for another implementation of MRC "
      "until they do. `openmrc`: an error if they do not answer within connect_timeout. `mrc`: not "
      "asked."},
-    {"connect_timeout",
-     Num<Duration>{&Config::connect_timeout, std::chrono::milliseconds(10), 3600 * kSecond}, "",
-     kReliability,
+    {"connect_timeout", kReliability, "",
+     Num<Duration>{&Config::connect_timeout, std::chrono::milliseconds(10), 3600 * kSecond},
      "How long what is posted waits for a peer that is known by GID and QPN only, and does not "
      "answer or is not connected to this side, before the queue pair fails. For as long again "
      "after it is found, timeouts use up no retries until its queue pair is heard."},
-    {"strict", BoolOption{&Config::strict}, "", kReliability,
+    {"strict", kReliability, "", BoolOption{&Config::strict},
      "Exactly MRC 1.0: this side neither offers nor uses OpenMRC's extensions, so peers see what "
      "another implementation sends. No SEND, READ, atomics and RNR, no verification tags, no "
      "solicited events, no messages to find a peer by GID, and an MTU that is a power of two up to "
      "4096. See docs/extensions.md."},
 
-    {"max_qps", U32{&Config::max_qps, 1, 65000}, "", kLimits, "Queue pairs of a lane."},
-    {"max_cqs", U32{&Config::max_cqs, 1, 65000}, "", kLimits, "Completion queues of the device."},
-    {"max_srqs", U32{&Config::max_srqs, 1, 65000}, "", kLimits,
+    {"max_qps", kLimits, "", U32{&Config::max_qps, 1, 65000}, "Queue pairs of a lane."},
+    {"max_cqs", kLimits, "", U32{&Config::max_cqs, 1, 65000}, "Completion queues of the device."},
+    {"max_srqs", kLimits, "", U32{&Config::max_srqs, 1, 65000},
      "Shared receive queues of each lane."},
-    {"max_mrs", U32{&Config::max_mrs, 1, 65536}, "", kLimits, "Memory regions of the device."},
-    {"max_pds", U32{&Config::max_pds, 1, 65000}, "", kLimits, "Protection domains of the device."},
-    {"max_peers", U32{&Config::max_peers, 1, 65000}, "", kLimits,
+    {"max_mrs", kLimits, "", U32{&Config::max_mrs, 1, 65536}, "Memory regions of the device."},
+    {"max_pds", kLimits, "", U32{&Config::max_pds, 1, 65000}, "Protection domains of the device."},
+    {"max_peers", kLimits, "", U32{&Config::max_peers, 1, 65000},
      "Remote devices of a lane. Queue pairs to the same one share paths and congestion control."},
 
-    {"lanes", U16{&Config::lanes, 0, kMaxLanes, NumberStyle::zero_is_auto}, "", kProgress,
+    {"lanes", kProgress, "", U16{&Config::lanes, 0, kMaxLanes, NumberStyle::zero_is_auto},
      "Engines that work side by side, each with its own ports, lock, helper thread and slot; queue "
      "pairs are spread over them. More than one lets several threads of the application work at "
      "full speed. `auto`: as many as there are processors that the thread which opens the device "
-     "may "
-     "use."},
-    {"helper", BoolOption{&Config::helper}, "", kProgress,
+     "may use."},
+    {"helper", kProgress, "", BoolOption{&Config::helper},
      "Run a thread that makes progress while the application does not poll. Without it nothing "
      "moves between polls."},
-    {"helper_cpus",
+    {"helper_cpus", kProgress, "",
      TextOption{&Config::helper_cpus, &mistake_in_cpus,
                 "processor numbers and ranges, separated by commas, or empty"},
-     "", kProgress,
      "Processors on which the helper threads run: that of lane 0 on the first, and so on; from the "
      "start again if there are more lanes. Empty: wherever the thread that opens the device may."},
 
-    {"faults", TextOption{&Config::faults, &mistake_in_schedule, "a schedule of faults"}, "",
-     kDiagnosis,
+    {"faults", kDiagnosis, "",
+     TextOption{&Config::faults, &mistake_in_schedule, "a schedule of faults"},
      "Faults to inject, such as `loss=0.001` or `plane=1,down@2s-4s`; several are separated by "
      "`;`."},
-    {"seed", U64{&Config::seed, 0, ~std::uint64_t{0}}, "", kDiagnosis,
+    {"seed", kDiagnosis, "", U64{&Config::seed, 0, ~std::uint64_t{0}},
      "Start of the random numbers for path choice and injected faults. 0 takes one from the "
      "system."},
-    {"keylog", TextOption{&Config::keylog, &mistake_in_path, "an absolute path, or empty"}, "",
-     kDiagnosis,
+    {"keylog", kDiagnosis, "",
+     TextOption{&Config::keylog, &mistake_in_path, "an absolute path, or empty"},
      "File to which the verification tags of all connections are appended, so that the Wireshark "
-     "dissector can check tagged packets. Who can read it can forge packets. "
-     "Programs with special rights (capabilities, set-user-ID) ignore the variable."},
-    {"log", ChoiceOption<LogLevel>{&Config::log, &kLogChoices}, "", kDiagnosis,
+     "dissector can check tagged packets. Who can read it can forge packets. Programs with special "
+     "rights (capabilities, set-user-ID) ignore the variable."},
+    {"log", kDiagnosis, "", ChoiceOption<LogLevel>{&Config::log, &kLogChoices},
      "Messages on standard error: none, warnings, or also what was found out when the device "
      "opened."},
 
-    {"control", TextOption{&Config::control, &mistake_in_control, "auto, off or a folder's path"},
-     "", kDiagnosis,
+    {"control", kDiagnosis, "",
+     TextOption{&Config::control, &mistake_in_control, "auto, off or a folder's path"},
      "Folder of the control socket, through which mrc_ctl shows and steers the device; it is made "
      "if it does not exist. `auto`: `/run/openmrc`, which root makes; where that can't be used "
      "`$XDG_RUNTIME_DIR/openmrc`, or `/tmp/openmrc-UID`. Root and this user can connect. `off`: no "
      "socket, and no warnings of `stall_warning`. Programs with special rights ignore the "
      "variable. See docs/control.md."},
-    {"stall_warning", Num<Duration>{&Config::stall_warning, Duration(0), 3600 * kSecond}, "",
-     kDiagnosis,
+    {"stall_warning", kDiagnosis, "",
+     Num<Duration>{&Config::stall_warning, Duration(0), 3600 * kSecond},
      "A queue pair with unfinished requests that has made no progress for that long is logged, "
      "with what it waits for. 0: never."},
-    {"dump", TextOption{&Config::dump, &mistake_in_path, "an absolute path, or empty"}, "",
-     kDiagnosis,
+    {"dump", kDiagnosis, "",
+     TextOption{&Config::dump, &mistake_in_path, "an absolute path, or empty"},
      "File to which all that is known of the device is appended, a line of JSON, when it closes, "
      "when the process exits or dies by a signal, and when it gets SIGUSR2. `%h` and `%p` stand "
      "for host name and process id. Programs with special rights ignore the variable. See "
      "docs/control.md."},
 
-    {"loss_strikes", U8{&ExpertConfig::loss_strikes, 1, 255}, "packets", kExpert,
+    {"loss_strikes", kExpert, "packets", U8{&ExpertConfig::loss_strikes, 1, 255},
      "Inferred losses in a row, with no delivery between, after which a path is assumed bad."},
-    {"probe_successes", U8{&ExpertConfig::probe_successes, 1, 255}, "probes", kExpert,
+    {"probe_successes", kExpert, "probes", U8{&ExpertConfig::probe_successes, 1, 255},
      "Answered probes in a row after which a bad path is used again."},
-    {"burst", U16{&ExpertConfig::burst, 0, 64}, "packets", kExpert,
+    {"burst", kExpert, "packets", U16{&ExpertConfig::burst, 0, 64},
      "Packets sent on one path before the next is chosen. 0: as many as one system call can send. "
      "1: every packet on a new path."},
-    {"receive_shares", U16{&ExpertConfig::receive_shares, 1, 4096}, "peers", kExpert,
+    {"receive_shares", kExpert, "peers", U16{&ExpertConfig::receive_shares, 1, 4096},
      "Peers that may send to this device at full speed at once: each is told that it may fill this "
      "part of the receive buffers."},
-    {"rx_batch", U16{&ExpertConfig::rx_batch, 1, 256}, "datagrams", kExpert,
+    {"rx_batch", kExpert, "datagrams", U16{&ExpertConfig::rx_batch, 1, 256},
      "Datagrams taken with one system call. Each needs a buffer of 64 KiB; with GRO each can bring "
      "up to 64 packets. Packet ports take four times as many."},
-    {"sack_threshold", U32{&ExpertConfig::sack_threshold, 0, 16 << 20, kSize}, "bytes", kExpert,
+    {"sack_threshold", kExpert, "bytes", U32{&ExpertConfig::sack_threshold, 0, 16 << 20, kSize},
      "Received bytes after which a SACK is due; as many times more as packets are larger than "
      "4096. 0 answers every packet."},
-    {"cc_receiver_penalty", BoolOption{&ExpertConfig::cc_receiver_penalty}, "", kExpert,
+    {"cc_receiver_penalty", kExpert, "", BoolOption{&ExpertConfig::cc_receiver_penalty},
      "Ask senders for smaller windows while more than three quarters of a plane's receive buffer "
      "are in use, up to half a window per round trip when it is full, and give the windows back "
      "afterwards. Where Dynamic MPR is on, it shrinks with it."},
-    {"max_outstanding", U32{&ExpertConfig::max_outstanding, 64, 16 << 20}, "packets", kExpert,
+    {"max_outstanding", kExpert, "packets", U32{&ExpertConfig::max_outstanding, 64, 16 << 20},
      "Packets in flight of all queue pairs of a lane together. Sending pauses when it is reached."},
-    {"helper_takeover",
-     Num<Duration>{&ExpertConfig::helper_takeover, std::chrono::microseconds(1), 10 * kSecond}, "",
-     kExpert,
+    {"helper_takeover", kExpert, "",
+     Num<Duration>{&ExpertConfig::helper_takeover, std::chrono::microseconds(1), 10 * kSecond},
      "How long the application must not have polled before the helper takes over; up to nine times "
      "that, or 1 ms more, after it has polled for long without a pause."},
-    {"spin", Num<Duration>{&ExpertConfig::spin, Duration{0}, kSecond}, "", kExpert,
+    {"spin", kExpert, "", Num<Duration>{&ExpertConfig::spin, Duration{0}, kSecond},
      "How long wait() polls before it sleeps. 0 sleeps at once."},
-    {"poll_ahead",
-     Num<Duration>{&ExpertConfig::poll_ahead, Duration{0}, std::chrono::milliseconds(1)}, "",
-     kExpert,
+    {"poll_ahead", kExpert, "",
+     Num<Duration>{&ExpertConfig::poll_ahead, Duration{0}, std::chrono::milliseconds(1)},
      "How long a poll that found completions may stay to receive data, for programs that then "
-     "watch "
-     "memory and call nothing until it has come. It stays only while that paid off lately. 0: "
-     "never; the verbs shim's default is 50us."},
-    {"dscp_no_trim", U8{&ExpertConfig::dscp_no_trim, 0, 63}, "DSCP", kExpert,
+     "watch memory and call nothing until it has come. It stays only while that paid off lately. "
+     "0: never; the verbs shim's default is 50us."},
+    {"dscp_no_trim", kExpert, "DSCP", U8{&ExpertConfig::dscp_no_trim, 0, 63},
      "Data that switches must not trim: the peer can't answer trimmed packets."},
-    {"dscp_trimmable", U8{&ExpertConfig::dscp_trimmable, 0, 63}, "DSCP", kExpert,
+    {"dscp_trimmable", kExpert, "DSCP", U8{&ExpertConfig::dscp_trimmable, 0, 63},
      "Data that switches may trim."},
-    {"dscp_trimmable_retx", U8{&ExpertConfig::dscp_trimmable_retx, 0, 63}, "DSCP", kExpert,
+    {"dscp_trimmable_retx", kExpert, "DSCP", U8{&ExpertConfig::dscp_trimmable_retx, 0, 63},
      "Retransmissions that switches may trim."},
-    {"dscp_trimmed", U8{&ExpertConfig::dscp_trimmed, 0, 63}, "DSCP", kExpert,
+    {"dscp_trimmed", kExpert, "DSCP", U8{&ExpertConfig::dscp_trimmed, 0, 63},
      "Set by a switch that has trimmed a packet."},
-    {"dscp_trimmed_last_hop", U8{&ExpertConfig::dscp_trimmed_last_hop, 0, 63}, "DSCP", kExpert,
+    {"dscp_trimmed_last_hop", kExpert, "DSCP", U8{&ExpertConfig::dscp_trimmed_last_hop, 0, 63},
      "Set by the switch before the destination when it has trimmed a packet."},
-    {"dscp_control", U8{&ExpertConfig::dscp_control, 0, 63}, "DSCP", kExpert,
+    {"dscp_control", kExpert, "DSCP", U8{&ExpertConfig::dscp_control, 0, 63},
      "SACKs, NACKs, ACKs and answers to probes."},
 });
 

@@ -21,9 +21,9 @@
 
 namespace mrc::inline v0_1::detail {
 
-/// A queue of events with a descriptor (eventfd) that is readable while it is not empty. Fixed
-/// size: when it is full, further events are dropped and counted. Any thread; it has a lock of its
-/// own, under which it calls nothing but push() of its copy.
+/// A queue of events with a descriptor (eventfd) that is readable while it is not empty. When it is
+/// full, further events are dropped and counted. Any thread; under its lock it calls nothing but
+/// push() of its copy.
 template <class Event>
 class EventQueue {
  public:
@@ -95,16 +95,14 @@ struct MRC_LOCAL ChannelEvents {
 };
 
 /// Where the events of a device's completion queues go: to a descriptor (eventfd) of the queue, or
-/// to a channel that queues share. Owns both: those of queues that outlive their handle are closed
-/// with the device. Threads that sleep in CompletionQueue::wait() have a second descriptor, so that
-/// they take no event from the application, which polls and clears the first one.
+/// to a channel that queues share; it owns both. Threads that sleep in CompletionQueue::wait() have
+/// a second descriptor, so that they take no event from the application.
 ///
-/// Engines arm queues for the application and for threads that sleep in CompletionQueue::wait(), in
-/// every lane that serves the queue. This class knows for whom: one event per arm() of the
-/// application, whatever else was armed.
+/// Engines are armed for both, in every lane that serves the queue. This class knows for whom: one
+/// event per arm() of the application, whatever else was armed.
 ///
-/// Any thread. Each queue has a lock of its own, which may be taken under a lane's lock; under it
-/// only that of an EventQueue is taken.
+/// Any thread. Each queue has a lock, which may be taken under a lane's; under it only that of an
+/// EventQueue is taken.
 class CqEvents {
  public:
   /// Numbers of queues are below `queues`.
@@ -145,8 +143,8 @@ class CqEvents {
     return queue.wanted();
   }
   /// A thread will sleep on the descriptor that is returned, and arms the queue for that;
-  /// end_sleep() must follow. -1 if there are no descriptors left: then nobody wakes it, and it has
-  /// to look at the queue now and then (Lanes::sleep(): each millisecond).
+  /// end_sleep() must follow. -1 if there are none left: then it has to look at the queue now and
+  /// then.
   [[nodiscard]] int begin_sleep(CqId cq) noexcept {
     Queue& queue = at(cq);
     const std::lock_guard lock(queue.mutex);
@@ -154,8 +152,7 @@ class CqEvents {
     if (!queue.bed.open()) queue.bed = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     return queue.bed.fd();
   }
-  /// It no longer sleeps. Clears the descriptor, which other threads may have made readable for it;
-  /// those that still sleep are woken again by the next completion.
+  /// It no longer sleeps. Clears the descriptor; the next completion wakes others that still sleep.
   void end_sleep(CqId cq) noexcept {
     Queue& queue = at(cq);
     const std::lock_guard lock(queue.mutex);

@@ -27,10 +27,8 @@
 namespace mrc::inline v0_1::detail {
 
 /// The lanes of a device, and which of them serve which completion queue: those in which a queue
-/// pair uses it, or has used it. Polling a queue makes progress in these lanes only, so threads
-/// with a queue and lanes of their own never meet.
-///
-/// Thread contract: any thread. Numbers of completion queues are below Config::max_cqs.
+/// pair uses it, or has used it. Polling a queue makes progress in these only: threads with a queue
+/// and lanes of their own never meet. Any thread.
 class MRC_LOCAL Lanes {
  public:
   /// Opens as many lanes as option lanes asks for; fewer, and logs why, if there are not enough
@@ -104,12 +102,11 @@ class MRC_LOCAL AllLanes {
   Lanes& lanes_;
 };
 
-/// What is behind a Device and its handles: the lanes, and the objects that serve all of them.
-/// Protection domains, memory keys and completion queues have the same number in the engine of each
-/// lane. Queue pairs belong to a Lane, and their handles talk to it.
+/// What is behind a Device and its handles: the lanes, and what serves all of them. Protection
+/// domains, memory keys and completion queues have the same number in the engine of each lane.
+/// Queue pairs belong to a Lane, and their handles talk to it.
 ///
-/// Thread contract: any thread. Order of locks: those of this class, those of the lanes in the
-/// order of their numbers, those of events.
+/// Any thread. Order of locks: those here, of the lanes by their numbers, of events.
 class MRC_LOCAL DeviceCore {
  public:
   /// Throws mrc::Error.
@@ -117,9 +114,8 @@ class MRC_LOCAL DeviceCore {
   /// With planes of another kind than the configuration names. Throws mrc::Error.
   DeviceCore(const Config& config, std::unique_ptr<PlaneKind> kind);
   ~DeviceCore();
-  /// What the last handle does: destroys the core. In a forked child only its descriptors and
-  /// memory are freed, and nothing at all if a thread of the parent was at work when it forked,
-  /// since then nobody knows in which state that is.
+  /// For the last handle: destroys the core. In a forked child only descriptors and memory are
+  /// freed, and nothing at all if a thread of the parent was at work: its state is not known.
   static void release(DeviceCore* core) noexcept;
   DeviceCore(const DeviceCore&) = delete;
   DeviceCore& operator=(const DeviceCore&) = delete;
@@ -128,7 +124,7 @@ class MRC_LOCAL DeviceCore {
   [[nodiscard]] Log& log() noexcept { return log_; }
   [[nodiscard]] Lanes& lanes() noexcept { return lanes_; }
   /// This process is a fork of the one that opened the device. Handles call nothing else then:
-  /// locks may be held by threads that do not exist here.
+  /// locks may be held by threads that are not here.
   [[nodiscard]] bool forked() const noexcept { return fork_.forked(); }
 
   // --- Protection domains

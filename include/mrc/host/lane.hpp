@@ -32,15 +32,10 @@ namespace mrc::inline v0_1::detail {
 /// The lanes that a device is to have.
 [[nodiscard]] unsigned wanted_lanes(const Config& config) noexcept;
 
-/// One engine with what it works with: ports of its own, a lock, peers, and a thread that makes
-/// progress. To the network a lane is like a process: it has a slot, and queue pairs with the QPNs
-/// of that slot. A device has one lane or several.
+/// One engine with ports, lock, peers and helper thread of its own. To the network a lane is like a
+/// process: it has a slot, and queue pairs with the QPNs of that slot.
 ///
-/// The parts: Rounds (one round of progress), Progress (which thread makes it), Peers, PeerFilter,
-/// and what modules bring: Resolver, Steering, faults.
-///
-/// Thread contract: any thread, without the lock. One mutex guards everything; it is taken once per
-/// call, not per packet.
+/// Thread contract: any thread, without the lock, which is taken once per call, not per packet.
 class MRC_LOCAL alignas(64) Lane {  // shares no cache line with another one
  public:
   /// Opens the ports, under that slot or the lowest free one. Throws mrc::Error.
@@ -64,8 +59,7 @@ class MRC_LOCAL alignas(64) Lane {  // shares no cache line with another one
   [[nodiscard]] const Log& log() const noexcept { return around_.log; }
   /// Null: there is none.
   [[nodiscard]] Resolver* resolver() noexcept { return resolver_.get(); }
-  /// A seed for each plane, from this one on: another one in each lane, and the same again if
-  /// option seed is set.
+  /// From this on a seed for each plane: another in each lane, the same again with option seed.
   [[nodiscard]] std::uint64_t plane_seed() const noexcept {
     return apart(around_.config.seed != 0 ? around_.config.seed : around_.guid);
   }
@@ -103,8 +97,8 @@ class MRC_LOCAL alignas(64) Lane {  // shares no cache line with another one
 
   /// How often round_until() looks.
   static constexpr Duration kLook = std::chrono::microseconds(500);
-  /// Makes rounds, each with f(now) behind it, until that returns false or the time is over. Takes
-  /// the lock for each, and leaves it alone between them.
+  /// Makes rounds, each with f(now) behind it, until that returns false or the time is over; holds
+  /// the lock for each alone.
   template <class F>
   void round_until(Time end, F&& f) {
     std::unique_lock lock(mutex_);
@@ -121,8 +115,7 @@ class MRC_LOCAL alignas(64) Lane {  // shares no cache line with another one
     }
   }
 
-  /// The lock, and what it guards for who holds it: for modules, and what must happen in all lanes
-  /// at once.
+  /// The lock, and what it guards: for modules, and what must happen in all lanes at once.
   [[nodiscard]] CourteousMutex& mutex() noexcept { return mutex_; }
   [[nodiscard]] engine::Engine& engine() noexcept { return engine_; }
   [[nodiscard]] OpenedPlanes& planes() noexcept { return planes_; }
@@ -174,8 +167,8 @@ class MRC_LOCAL alignas(64) Lane {  // shares no cache line with another one
   // --- Administration of planes
   /// Planes that are out of use in this device alone. When it returns, nothing leaves in these.
   void set_planes_down(PlaneMask planes) noexcept;
-  /// Steering says what change(Steering&) makes of it. When it returns, nothing leaves in a plane,
-  /// or on a path, that is out of use.
+  /// change(Steering&). When it returns, nothing leaves in a plane, or on a path, that is out of
+  /// use.
   template <class F>
   void steer(F&& change) {
     const std::lock_guard lock(mutex_);
@@ -190,15 +183,14 @@ class MRC_LOCAL alignas(64) Lane {  // shares no cache line with another one
   /// Adds what this lane has counted, with or without a report on each peer.
   void add_to(DeviceStats& stats, bool peers);
 
-  // --- Reports: those of many things in parts, so that none of the calls
-  // holds the lock for long
+  // --- Reports: in parts, so that no call holds the lock for long
   /// Places for queue pairs.
   [[nodiscard]] std::size_t qp_places() noexcept {
     const std::lock_guard lock(mutex_);
     return engine_.context().objects.qp_places();
   }
-  /// Some of the queue pairs, from place `at` on, at most `most`. Moves `at` behind the last place
-  /// that was looked at: all of them have been told once that is qp_places().
+  /// Some of the queue pairs, at most `most`, from place `at` on, which moves behind the last place
+  /// looked at, to qp_places() in the end.
   [[nodiscard]] std::vector<QpReport> queue_pairs(std::size_t& at, std::size_t most = SIZE_MAX);
   /// Under the lock.
   [[nodiscard]] QpReport report(const engine::QueuePairState& qp, Time now) const;

@@ -25,9 +25,8 @@ namespace mrc::inline v0_1::detail {
 class DeviceCore;
 class Lane;
 
-/// What a device and its lanes ask of modules, and how these join: each enters the functions that
-/// make its part (host/modules.inl). What a program lacks is null, and what would need it fails
-/// with Errc::unsupported.
+/// What a device and its lanes ask of modules. Each enters the functions that make its part
+/// (host/modules.inl); what a program lacks is null, and what needs it fails: Errc::unsupported.
 
 /// What a module does in a lane, in each round. Under the lane's lock.
 class LaneService {
@@ -64,9 +63,8 @@ class Resolver : public LaneService {
   virtual void add_to(DeviceStats& stats) const = 0;
 };
 
-/// Which planes and paths of a lane are out of use, beside those of Device::set_plane_enabled():
-/// none, unless a module says more (mrc/control.hpp). It only knows them; the lane takes planes and
-/// paths out of use. Under the lane's lock.
+/// Which planes and paths of a lane are out of use beside those of Device::set_plane_enabled():
+/// none, unless a module says more (mrc/control.hpp). Under the lane's lock.
 class Steering {
  public:
   virtual ~Steering() = default;
@@ -124,13 +122,12 @@ extern std::atomic<MakeResolver> resolver_maker;
 /// Makes a device's Administration, which refers to it, and is opened later.
 using MakeAdministration = std::unique_ptr<Administration> (*)(DeviceCore&);
 extern std::atomic<MakeAdministration> administration_maker;
-/// Replaces the faults of a device; `source` is the setting that the text comes from, put in front
-/// of error texts, or empty. Throws mrc::Error.
+/// Replaces the faults of a device; `source` goes in front of error texts. Throws mrc::Error.
 using SetFaults = void (*)(DeviceCore&, std::string_view text, const std::string& source);
 extern std::atomic<SetFaults> fault_setter;
 
-/// The kind of planes that a configuration asks for: of a fabric if option fabric is set, on RDMA
-/// devices if only option verbs is, else on UDP sockets. Throws mrc::Error; `unsupported` if the
+/// The kind of planes that a configuration asks for: of a fabric with option fabric, on RDMA
+/// devices with option verbs alone, else on UDP sockets. Throws mrc::Error; `unsupported` if the
 /// program lacks that kind.
 [[nodiscard]] std::unique_ptr<PlaneKind> make_plane_kind(const Config& config);
 

@@ -36,8 +36,8 @@ class PeerFilter {
   /// Nobody is refused: nothing has to be asked.
   [[nodiscard]] bool everybody() const noexcept { return allowed_.everybody(); }
 
-  /// Something came from that host, which is not allowed: counted. A line in the log for the first,
-  /// and whenever the count has doubled: floods do not fill the log.
+  /// Counts what comes from hosts that are not allowed. A line in the log for the first, and
+  /// whenever the count has doubled: floods do not fill it.
   [[nodiscard]] bool refuses(const port::IpAddress& from) {
     if (allowed_.contains(from)) return false;
     if (std::has_single_bit(++refused_))
@@ -49,7 +49,7 @@ class PeerFilter {
   /// How often refuses() was true.
   [[nodiscard]] std::uint64_t refused() const noexcept { return refused_; }
 
-  /// Throws mrc::Error if a host with that address may not be connected to.
+  /// Throws mrc::Error unless a host with that address may be connected to.
   void check(const port::IpAddress& ip) const {
     if (!allowed_.contains(ip))
       throw Error(Errc::unreachable,
@@ -67,18 +67,15 @@ class PeerFilter {
   std::uint64_t refused_ = 0;
 };
 
-/// The file named by option keylog: the tags of all connections, so that tools which see packets
-/// can check them. One line per address, `MRC_TAG address QPN tag`: packets to that address and
-/// queue pair carry that tag (wire::Tag). Several devices and processes may append to one file.
-///
-/// Thread contract: one thread at a time.
+/// The file named by option keylog: the tags of all connections, for tools that see packets. One
+/// line per address, `MRC_TAG address QPN tag`: packets to that address and queue pair carry that
+/// tag (wire::Tag). Several devices and processes may append to one file. One thread at a time.
 class KeyLog {
  public:
-  /// Nothing is logged if `path` is empty. Opened as open_own_file() does; a new file can be read
-  /// by its owner only, and so must be one that is there. Throws mrc::Error that names the file.
+  /// Nothing is logged if `path` is empty. The file is, or must be, for its owner alone. Throws
+  /// mrc::Error that names it.
   explicit KeyLog(const std::string& path);
-  /// Appends the tag of a queue pair that receives at these addresses; nothing if it has none. What
-  /// can't be written is lost.
+  /// The tag of a queue pair that receives at these addresses. What can't be written is lost.
   void add(std::span<const port::PeerAddress> planes, Qpn qpn, std::uint64_t tag) noexcept;
   /// True if there is a file.
   [[nodiscard]] bool open() const noexcept { return file_.open(); }
@@ -121,15 +118,13 @@ struct LaneParts : LaneSurroundings {
   Steering& steering;
 };
 
-/// The remote devices that queue pairs of an engine are connected to: entered into engine and ports
-/// when the first one connects, removed with the last. A remote device that is reached in another
-/// way than before, has another window, or is another process at the same addresses, is another
-/// peer: who only claims to be a known device changes nothing for those who are connected to it. A
-/// device that is reached with several profiles is as many peers, with paths and windows of their
-/// own.
+/// The remote devices that queue pairs of a lane are connected to: in engine and ports from the
+/// first one that connects to the last that goes. One that is reached in another way, has another
+/// window, or is another process at the same addresses, is another peer: who only claims to be a
+/// known device changes nothing for it. A device that is reached with several profiles is as many
+/// peers.
 ///
-/// Thread contract: under the lane's lock, except make_candidate() and await_routes(), which any
-/// thread may call without it. What the constructor takes must outlive it.
+/// Thread contract: under the lane's lock, except make_candidate() and await_routes().
 class Peers {
  public:
   /// A remote device that can be added to the engine and the ports.
@@ -176,12 +171,10 @@ class Peers {
   /// What is needed to add it. Throws mrc::Error if it cannot be reached, or is not allowed.
   [[nodiscard]] Candidate make_candidate(const ConnectionInfo& info,
                                          const PeerProfiles& profiles) const;
-  /// What a queue pair of that MTU agrees on with the one that `info` describes; an MTU of 0 there
-  /// is not known.
+  /// The MTU of a queue pair of that MTU with the one that `info` describes (0 there: not known).
   [[nodiscard]] std::uint32_t agreed_mtu_with(const ConnectionInfo& info,
                                               std::uint32_t own) const noexcept;
-  /// Waits up to `patience` until packets to it are not lost for want of a next hop. Logs where
-  /// they still will be.
+  /// Waits up to `patience` until no packets to it are lost for want of a next hop, or logs where.
   void await_routes(const Candidate& candidate, Duration patience) const;
   /// Adds it, unless it has become known meanwhile. Throws mrc::Error, and changes nothing then, if
   /// there are too many.
@@ -210,10 +203,9 @@ class Peers {
   [[nodiscard]] std::string error_text(const engine::QueuePairState& qp) const;
   /// Logs planes towards a peer that carry no packets of full size any more, or do so again.
   void report_narrow(const engine::Peer& peer, PlaneMask changed) const;
-  /// Logs a path towards a peer that carries no packets of full size, while others of its plane do.
+  /// The same of a path, while others of its plane carry them.
   void report_narrow_path(const engine::Peer& peer, path::PathIndex path) const;
-  /// Logs planes in which packets leave one by one, since bursts in one piece vanish towards a
-  /// peer.
+  /// Logs planes in which packets leave one by one, since bursts towards a peer vanish.
   void report_singly(const engine::Peer& peer, PlaneMask planes) const;
 
  private:
@@ -236,9 +228,7 @@ class Peers {
   bool noted_slower_ = false;
 };
 
-/// Option `strict`: what is left of a device without OpenMRC's extensions (docs/extensions.md).
-
-/// The attributes that a queue pair may have in strict mode.
+/// The attributes that a queue pair may have with option `strict` (docs/extensions.md).
 [[nodiscard]] inline QpAttributes strict_attributes(QpAttributes attributes) noexcept {
   attributes.rc = false;
   // What is no MTU at all is left to the range check.
@@ -246,8 +236,8 @@ class Peers {
   return attributes;
 }
 
-/// Removes extensions from connection data that is sent or received in strict mode. Slots and
-/// receive windows stay, as no packet is different by them.
+/// Removes extensions from connection data that is sent or received with option `strict`. Slots and
+/// receive windows stay: no packet is different by them.
 [[nodiscard]] inline ConnectionInfo strict_info(ConnectionInfo info) noexcept {
   info.foreign = true;
   info.tag = 0;

@@ -23,8 +23,7 @@
 
 namespace mrc::inline v0_1::detail {
 
-/// A mutex that knows whether a thread waits for it, so that a thread that locks it in a loop can
-/// yield to the others. Any thread.
+/// A mutex that a thread can lock in a loop, and let others in between. Any thread.
 class CourteousMutex {
  public:
   void lock() {
@@ -47,14 +46,13 @@ class CourteousMutex {
 
 /// Decides whether a poll that found completions should stay and receive before it returns.
 ///
-/// Some programs wait for the peer by watching memory and call nothing meanwhile (ib_write_lat).
-/// Then only the helper thread can receive. It waits for helper_takeover first, and often shares a
-/// processor with the thread that watches. A poll that stays until the next data packet has come
-/// spares that; in vain, it costs up to `limit`. So a poll stays only while it paid off lately:
-/// each time that data came soon after the program had left counts for it, each stay in vain counts
-/// four times against it.
+/// While a program waits by watching memory (ib_write_lat), only the helper can receive, after
+/// helper_takeover, and often on the processor of the thread that watches. A poll that stays until
+/// the next data packet spares that; in vain it costs up to `limit`. So a poll stays while that
+/// paid off lately: data soon after the program had left counts for it, a stay in vain four times
+/// against.
 ///
-/// Thread contract: under the lane's lock. `data` is the number of data packets received so far.
+/// Under the lane's lock. `data` is the number of data packets received so far.
 class PollAhead {
  public:
   /// `limit`: how long a poll stays at most; 0: it never does.
@@ -117,15 +115,10 @@ class PollAhead {
   bool answer_expected_ = false;  ///< of the program, as it left
 };
 
-/// Decides which thread makes the rounds of a lane, and puts threads to sleep.
-///
-/// The application's polling thread makes them, or a thread that waits for a completion
-/// (Lanes::wait_cq()). While there is neither, the helper thread takes over. Otherwise the helper
-/// stays away: it neither watches the sockets nor takes the lock, so a polling application never
-/// meets it.
-///
-/// Thread contract: any thread, without the lock, except deadline_changed(). The lock is that of
-/// the engine and the rounds. What the constructor takes must outlive it.
+/// Decides which thread makes the rounds of a lane, and puts threads to sleep: one that polls, or
+/// that waits for a completion (Lanes::wait_cq()). While there is neither, the helper thread makes
+/// them. Otherwise it neither watches the sockets nor takes the lock: a polling application never
+/// meets it. Any thread, without the lock, except deadline_changed().
 class Progress {
  public:
   /// Throws mrc::Error.
@@ -162,8 +155,8 @@ class Progress {
   /// The thread will wait: the helper leaves progress to it.
   void begin_wait() noexcept { waiters_.fetch_add(1); }
   void end_wait() noexcept;
-  /// Before it sleeps: arms the queue and the ports, and lists the thread among those that a nearer
-  /// deadline wakes; lowers `self.until` to the present one. False, and not listed, if there is
+  /// Before it sleeps: arms the queue and the ports, lists the thread among those that a nearer
+  /// deadline wakes, and lowers `self.until` to the present one. False, and not listed, if there is
   /// something to do, or completions were taken: `n`.
   bool begin_sleep(CqId cq, std::span<Completion> out, std::size_t& n, Sleeper& self) noexcept;
   void end_sleep(Sleeper& self) noexcept;
@@ -190,9 +183,9 @@ class Progress {
   void note_use(Time now) noexcept {
     last_use_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
   }
-  /// A polling thread is at work since `now`, if `counts`. With large bursts that can take longer
-  /// than helper_takeover: the helper shall not queue up for the lock meanwhile. The clock is read
-  /// again at the end only if that can matter.
+  /// A polling thread is at work since `now`, if `counts`: with large bursts for longer than
+  /// helper_takeover, in which the helper shall not queue up for the lock. The clock is read again
+  /// at the end only if that can matter.
   class InUse {
    public:
     InUse(Progress& of, Time now, bool counts = true) noexcept

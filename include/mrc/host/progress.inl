@@ -99,9 +99,8 @@ bool Progress::stay(InUse& at_work) noexcept {
   return answer;
 }
 
-/// Called when a polling thread leaves. Flushes pending output if the thread now has `work` to do,
-/// since its next call may be a while off, or if sleepers rely on this thread; wakes any sleeper,
-/// the helper included, whose deadline is now too late.
+/// A polling thread leaves. Flushes pending output if it has `work` to do now, since its next call
+/// may be a while off, or if sleepers rely on it; wakes those whose deadline is now too late.
 void Progress::leave(Time now, bool work) noexcept {
   if (rounds_.work_left() && (work || sleepers_ != nullptr)) (void)rounds_.send(now);
   if (sleepers_ != nullptr || helper_sleeps_until_.load(std::memory_order_acquire) != INT64_MIN)
@@ -231,11 +230,10 @@ bool Progress::in_use(Time now) const noexcept {
              lane_.config.expert.helper_takeover.count();
 }
 
-/// How long the helper naps while the application makes the progress, before it checks again. A
-/// program that was found polling `before` times in a row gets longer naps: on a single processor
-/// the end of each nap costs the program some 20 us, which showed in the 99th percentile of its
-/// latency. When a thread has waited for long, it watches the ports, so the helper sleeps until it
-/// is woken.
+/// How long the helper naps beside an application at work, which it has found polling `before`
+/// times in a row: on a single processor the end of a nap costs the program some 20 us, which
+/// showed in the 99th percentile of its latency. A thread that has waited for long watches the
+/// ports, so the helper sleeps until it is woken.
 Duration Progress::nap(Time now, unsigned before) noexcept {
   const Duration longest =
       std::max(kLongestNap, kLongestNapTakeovers * lane_.config.expert.helper_takeover);
@@ -259,8 +257,7 @@ void Progress::take_nap(unsigned& naps, Time now) noexcept {
 }
 
 /// While the application polls or waits the helper only checks now and then that it still does;
-/// otherwise it makes the rounds and sleeps until a port has something or a timer is due. An idle
-/// device without deadlines does not wake it at all.
+/// otherwise it makes the rounds and sleeps until a port has something or a timer is due.
 void Progress::run_helper() noexcept {
   unsigned naps = 0;
   while (!stop_.load()) {

@@ -22,9 +22,7 @@
 namespace mrc::inline v0_1::detail {
 
 /// Notices that the kernel stops this process because its control group, or one above it, has used
-/// up its processor time (cgroup, `cpu.max` or `cpu.cfs_quota_us`).
-///
-/// Thread contract: one thread at a time.
+/// up its processor time (cgroup, `cpu.max` or `cpu.cfs_quota_us`). One thread at a time.
 class ThrottleWatch {
  public:
   /// What has happened since the object was made.
@@ -48,9 +46,7 @@ class ThrottleWatch {
 };
 
 /// One round of progress between the engine of a lane and its ports: receive from every port, link
-/// states, timers, transmit, events. It neither sleeps nor knows which thread calls; see Progress.
-///
-/// Thread contract: under the lane's lock. What the constructor takes must outlive it.
+/// states, timers, transmit, events. Under the lane's lock; which thread makes it: Progress.
 class Rounds {
  public:
   /// Marks the planes that are down at `start` in the engine. Lane 0 reports and logs planes that
@@ -63,34 +59,32 @@ class Rounds {
 
   /// Receives first, then transmits. True if anything moved.
   bool advance(Time now) noexcept;
-  /// Transmits first: the round of a thread that polls and will be back soon. Answers to received
-  /// packets are sent by its next call, so a program that polls memory sees its message, and has
-  /// its reply under way, two system calls earlier.
+  /// Transmits first: the round of a thread that polls and will be back soon, whose next call sends
+  /// answers to received packets. A program that polls memory sees its message, and has its reply
+  /// under way, two system calls earlier.
   bool advance_out_first(Time now) noexcept;
   /// Transmits, and signals events. True if something was sent.
   bool send(Time now) noexcept;
-  /// Called after application calls that may have queued packets. `idle`: the engine had nothing to
-  /// do before them, so no round is near and this call sends. Otherwise the next round sends the
-  /// packets, in larger bursts.
+  /// After application calls that may have queued packets. `idle`: the engine had nothing to do
+  /// before, so no round is near and this call sends; else the next round does, in larger bursts.
   void after_post(Time now, bool idle) noexcept;
 
-  /// Called before a thread sleeps on the ports' descriptors. False: a port has something, or links
-  /// are to be looked at; another round is due.
+  /// Before a thread sleeps on the ports' descriptors. False: another round is due.
   [[nodiscard]] bool arm() noexcept;
 
   /// Packets that came or that ports have taken.
   [[nodiscard]] std::uint64_t moved() const noexcept { return moved_; }
   /// The last round left something to send.
   [[nodiscard]] bool work_left() const noexcept { return work_left_; }
-  /// send() may do something: work is left, or a port that was busy is to be tried again.
+  /// send() may do something, maybe on a port that was busy.
   [[nodiscard]] bool wants_to_send(Time now) const noexcept { return work_left_ || now >= retry_; }
   /// Something is left to send, now or when a busy port is tried again.
   [[nodiscard]] bool unfinished() const noexcept { return work_left_ || retry_ != kNever; }
   /// When the next round is due if no packet arrives; Time::min() if work is left.
   [[nodiscard]] Time next_deadline() const noexcept;
 
-  /// The plane is enabled, its link is up, and its port can carry the device's packets: an
-  /// interface that was added or changed after the device opened may have too small an MTU.
+  /// The plane is enabled, its link is up, and its port can carry the device's packets: the
+  /// interface's MTU may have become too small.
   [[nodiscard]] bool usable(unsigned plane) noexcept;
   /// The plane whose address is the device's GID. Any thread.
   [[nodiscard]] Plane gid_plane() const noexcept {
