@@ -245,7 +245,7 @@ bool CompletionQueue::overrun() const noexcept {
   const auto overrun = [this](const auto& lane) {
     return lane->with_engine([this](engine::Engine& engine, Time) {
       const engine::CompletionRing* ring = engine.find_cq(id_);
-      return ring != nullptr && ring->overrun();
+      return ring != nullptr && ring->overrun;
     });
   };
   return std::any_of(core_->lanes().begin(), core_->lanes().end(), overrun);

@@ -335,14 +335,6 @@ DeviceStats DeviceCore::stats(bool peers) {
   return s;
 }
 
-/// Why no further lane is opened, if `open` files are and each lane opens `each`. Empty: there are
-/// enough.
-[[nodiscard]] std::string too_few_files(std::size_t open, std::size_t each) {
-  if (may_open(open, each)) return {};
-  return "a lane opens " + std::to_string(each) + " files and the limit is " +
-         std::to_string(allowed_files()) + "; raise it with `ulimit -n`, or set fewer paths";
-}
-
 Lanes::Lanes(const LaneSurroundings& around)
     : config_(around.config), cq_events_(around.cq_events) {
   const unsigned wanted = wanted_lanes(config_);
@@ -361,10 +353,12 @@ Lanes::Lanes(const LaneSurroundings& around)
   if (count() > 1) serving_ = std::vector<Serving>(config_.max_cqs);
 }
 
-/// Opens another lane, under the slot after that of the last if option slot is set. Returns why it
-/// can't.
+/// Opens another lane, under the slot after that of the last if option slot is set; `open` files
+/// are, and a lane opens `each`. Returns why it can't.
 std::string Lanes::open_next(const LaneSurroundings& around, std::size_t open, std::size_t each) {
-  if (std::string why = too_few_files(open, each); !why.empty()) return why;
+  if (!may_open(open, each))
+    return "a lane opens " + std::to_string(each) + " files and the limit is " +
+           std::to_string(allowed_files()) + "; raise it with `ulimit -n`, or set fewer paths";
   std::optional<std::uint8_t> slot;
   if (config_.slot >= 0) {
     if (lanes_.back()->slot() == std::numeric_limits<std::uint8_t>::max())

@@ -207,7 +207,6 @@ class MRC_LOCAL alignas(64) Lane {  // shares no cache line with another one
   [[nodiscard]] OpenedPlanes open_planes(std::optional<std::uint8_t> slot) const;
   [[nodiscard]] engine::EngineOptions engine_options() const;
   // Queue pairs
-  [[nodiscard]] bool asks_for_trims() const noexcept;
   [[nodiscard]] const engine::QueuePairState& in_state(Qpn qpn, QpState state,
                                                        const std::string& doing) const;
   void check_peer(const ConnectionInfo& info, const std::string& doing) const;

@@ -38,16 +38,13 @@ inline constexpr std::uint32_t kResolutionInputs = 256;
 /// Packets that may arrive in parts at a time.
 inline constexpr std::uint32_t kPartPlaces = 256;
 
-/// How many processors this thread may use.
-[[nodiscard]] unsigned allowed_processors() noexcept {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) == 0)
-    return static_cast<unsigned>(std::max(1, CPU_COUNT(&set)));
-  return std::max(1u, std::thread::hardware_concurrency());  // more than the set has room for
-}
-
 unsigned wanted_lanes(const Config& config) noexcept {
-  return config.lanes > 0 ? config.lanes : std::min(allowed_processors(), kMaxLanes);
+  if (config.lanes > 0) return config.lanes;
+  cpu_set_t set;
+  const unsigned processors = sched_getaffinity(0, sizeof set, &set) == 0
+                                  ? static_cast<unsigned>(CPU_COUNT(&set))
+                                  : std::thread::hardware_concurrency();  // more than `set` has
+  return std::clamp(processors, 1u, kMaxLanes);
 }
 
 Lane::Lane(const LaneSurroundings& around, unsigned index, std::optional<std::uint8_t> slot)
@@ -317,7 +314,10 @@ ConnectionInfo Lane::info_of(Qpn qpn) const {
   info.mpr_dest = a.mpr_dest;
   info.max_wimm_dest = a.max_wimm_dest;
   info.dynamic_mpr = a.dynamic_mpr;
-  info.trim_nack = a.trim_nack && asks_for_trims();
+  // Where a port does not see what switches have trimmed, peers had better not let them trim.
+  const auto sees_trims = [](const auto& port) { return port->capabilities().trimmed_packets; };
+  info.trim_nack = a.trim_nack && (around_.config.trim == port::Offload::on ||
+                                   std::ranges::all_of(planes_.ports, sees_trims));
   info.rc = a.rc;
   info.max_rd_atomic_dest = a.rc ? a.max_rd_atomic_dest : std::uint8_t{0};
   info.icrc = around_.config.icrc != port::Offload::off;
@@ -335,13 +335,6 @@ ConnectionInfo Lane::info_of(Qpn qpn) const {
       info.receive_window / around_.config.expert.receive_shares, 2 * a.mtu);
   if (around_.config.strict) return strict_info(std::move(info));
   return info;
-}
-
-/// Where a port does not see what switches have trimmed, peers had better not let them trim.
-bool Lane::asks_for_trims() const noexcept {
-  return around_.config.trim == port::Offload::on ||
-         std::all_of(planes_.ports.begin(), planes_.ports.end(),
-                     [](const auto& port) { return port->capabilities().trimmed_packets; });
 }
 
 /// How long connecting by ConnectionInfo waits for next hops, in total.
@@ -590,7 +583,8 @@ std::vector<QpReport> Lane::queue_pairs(std::size_t& at, std::size_t most) {
   const Time now = monotonic_now();
   const std::size_t end = std::min(engine_.context().objects.qp_places(), at + kPlaces);
   for (; at < end && reports.size() < enough; ++at)
-    if (const engine::QueuePairState* qp = engine_.context().objects.qp_at(at)) reports.push_back(report(*qp, now));
+    if (const engine::QueuePairState* qp = engine_.context().objects.qp_at(at))
+      reports.push_back(report(*qp, now));
   return reports;
 }
 

@@ -216,11 +216,9 @@ class Peers {
   void check_loopback(const ConnectionInfo& info, Plane plane) const;
   [[nodiscard]] std::size_t add_profile(Candidate& c, const ConnectionInfo& info) const;
   void update(Time now, Known& known, const EvUpdate& update) noexcept;
-  void replace(Time now, Known& known, const EvUpdate& update);
   void deny_paths(Time now, const Known& known);
   [[nodiscard]] PeerRoute route_to(const Known& known, Plane plane) const;
   void add_to_port(PeerId peer, Plane plane, const PeerRoute& route);
-  void note_slower(const Candidate& candidate);
 
   const LaneParts lane_;
   KeyLog tags_;

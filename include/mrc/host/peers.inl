@@ -141,18 +141,13 @@ PeerId Peers::add(const ConnectionInfo& info, const Candidate& candidate) {
                  (info.foreign                ? ", which is not OpenMRC"
                   : candidate.spec.head_check ? ", on this host: the iCRC leaves the payload out"
                                               : ""));
-  note_slower(candidate);
+  if (candidate.slower && !std::exchange(noted_slower_, true))  // one line for all of them
+    lane_.log.warn(
+        "peer " + candidate.name +
+        " is not OpenMRC: packets to such peers leave one by one over IPv4, without the "
+        "kernel's segmentation (option gso), which would number them so that the iCRC is wrong "
+        "for a NIC; IPv6 has no such limit");
   return peer.value();
-}
-
-/// One line for all of them.
-void Peers::note_slower(const Candidate& candidate) {
-  if (!candidate.slower || std::exchange(noted_slower_, true)) return;
-  lane_.log.warn(
-      "peer " + candidate.name +
-      " is not OpenMRC: packets to such peers leave one by one over IPv4, without the "
-      "kernel's segmentation (option gso), which would number them so that the iCRC is wrong "
-      "for a NIC; IPv6 has no such limit");
 }
 
 std::uint32_t Peers::agreed_mtu_with(const ConnectionInfo& info, std::uint32_t own) const noexcept {
@@ -301,13 +296,6 @@ void Peers::update(Time now, const EvUpdate& update) noexcept {
 }
 
 void Peers::update(Time now, Known& known, const EvUpdate& update) noexcept try {
-  replace(now, known, update);
-} catch (const std::exception& error) {  // out of memory: the paths stay as they are
-  lane_.log.warn("peer " + known.name + ": EV profile " + std::to_string(update.table->profile) +
-                 ": " + error.what());
-}
-
-void Peers::replace(Time now, Known& known, const EvUpdate& update) {
   const EvTable& evs = *update.table;
   known.evs = update.table;
   const PlaneMask planes = lane_.engine.find_peer(known.id)->planes;
@@ -344,6 +332,9 @@ void Peers::replace(Time now, Known& known, const EvUpdate& update) {
     }
   });
   deny_paths(now, known);
+} catch (const std::exception& error) {  // out of memory: the paths stay as they are
+  lane_.log.warn("peer " + known.name + ": EV profile " + std::to_string(update.table->profile) +
+                 ": " + error.what());
 }
 
 /// How it is reached with its EV profile, or without.

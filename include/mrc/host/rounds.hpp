@@ -113,7 +113,6 @@ class Rounds {
   void transmit(Time now, Plane plane, std::span<const wire::TxGroup> groups) noexcept;
   void signal_events() noexcept;
   void report(const engine::Engine::Event& event) noexcept;
-  [[nodiscard]] std::uint32_t smallest_room() const noexcept;
   [[nodiscard]] bool reports_planes() const noexcept { return lane_.index == 0; }
 
   const LaneParts lane_;

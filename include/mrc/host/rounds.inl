@@ -211,14 +211,14 @@ void Rounds::look_for_quota(Time now) noexcept try {
 
 /// Tells the engine of planes that came or went; receive() has refreshed the ports' link states.
 void Rounds::watch_links(Time now) noexcept {
+  const std::uint32_t full = lane_.planes.mtu + kPacketOverhead;
   for (unsigned i = 0; i < lane_.planes.count(); ++i) {
     const Port& port = *lane_.planes.ports[i];
     const std::uint32_t room = port.capabilities().max_packet;
     // Each has no effect if nothing has changed.
-    lane_.engine.set_plane_narrow(now, static_cast<Plane>(i),
-                                  room < lane_.planes.mtu + kPacketOverhead);
+    lane_.engine.set_plane_narrow(now, static_cast<Plane>(i), room < full);
     lane_.engine.set_plane_up(now, static_cast<Plane>(i),
-                              lane_.planes.up(i) && room >= smallest_room());
+                              lane_.planes.up(i) && room >= std::min(full, wire::kMaxPart));
     const bool up = usable(i);
     if (up == ((planes_up_ >> i & 1) != 0)) continue;
     planes_up_ ^= plane_bit(static_cast<Plane>(i));
@@ -237,11 +237,6 @@ void Rounds::choose_gid_plane() noexcept {
   if (planes_up_ == 0 || (planes_up_ & plane_bit(lane_.planes.gid_plane)) != 0) return;
   lane_.planes.gid_plane = static_cast<Plane>(std::countr_zero(planes_up_));
   gid_plane_.store(lane_.planes.gid_plane, std::memory_order_relaxed);
-}
-
-/// Bytes that a plane has to carry to be of any use.
-std::uint32_t Rounds::smallest_room() const noexcept {
-  return std::min(lane_.planes.mtu + kPacketOverhead, wire::kMaxPart);
 }
 
 bool Rounds::usable(unsigned plane) noexcept {
