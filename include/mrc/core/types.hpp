@@ -139,8 +139,8 @@ enum class PeerId : std::uint32_t {};
   return static_cast<std::uint32_t>(peer);
 }
 
-using Bytes = std::span<const std::uint8_t>;
-using MutableBytes = std::span<std::uint8_t>;
+using Bytes = std::span<const std::uint8_t>;   ///< bytes to read
+using MutableBytes = std::span<std::uint8_t>;  ///< bytes to write
 
 /// ECN field of an IP header, the low two bits of ToS / traffic class.
 enum class Ecn : std::uint8_t { not_ect = 0, ect1 = 1, ect0 = 2, ce = 3 };
