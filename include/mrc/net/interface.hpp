@@ -358,6 +358,9 @@ namespace detail {
 /// True if the flags (the answer to SIOCGIFFLAGS) say that the interface is up and has a carrier.
 [[nodiscard]] bool is_running(const ifreq& flags) noexcept;
 
+/// The number of a network namespace's file below /proc; 0 if it can't be looked at.
+[[nodiscard]] std::uint64_t inode_of(const char* path) noexcept;
+
 }  // namespace detail
 
 /// The address that packets to another one would leave from, by the kernel's routes; all zero if

@@ -272,8 +272,7 @@ bool stays_on_loopback(const IpAddress& source, const IpAddress& destination) no
 
 namespace detail {
 
-/// The number of a network namespace's file below /proc; 0 if it can't be looked at.
-[[nodiscard]] std::uint64_t inode_of(const char* path) noexcept {
+std::uint64_t inode_of(const char* path) noexcept {
   struct stat file {};
   return ::stat(path, &file) == 0 ? file.st_ino : 0;
 }
