@@ -1005,7 +1005,7 @@ void Requester::write_probe(Time now, const ControlItem& item, QueuePairState& q
   p.peth.probe_id = item.id;
   p.peth.spdcid = connection_id(qp.qpn);
   p.peth.dpdcid = connection_id(qp.remote.qpn);
-  p.peth.tx_timestamp = wire::timestamp_of(now);
+  p.peth.set_tx_timestamp(wire::timestamp_of(now));
   const std::uint32_t order = qp.tx.window.send_order();
   if (order != qp.tx.probe_order) qp.tx.probe_first = item.id;
   qp.tx.probe_sent = now;
