@@ -33,7 +33,7 @@ TEST_CASE("receive queue: a model of it, with scatter lists of all lengths") {
         model.push_back(std::move(r));
       } else if (!queue.empty()) {
         REQUIRE(queue.front() == model.front().id);
-        const auto list = queue.front_sges();
+        const auto list = queue.sges_at(0);
         REQUIRE(list.size() == model.front().lengths.size());
         for (std::size_t i = 0; i < list.size(); ++i)
           REQUIRE(list[i].length == model.front().lengths[i]);

@@ -151,7 +151,7 @@ class World {
       for (const Qpn q : s.qps) require(e.destroy_qp(q) == Errc::ok);
       for (const Qpn q : s.datagram_qps) require(destroy_datagram_qp(e, q) == Errc::ok);
       for (const DestinationId d : s.destinations) require(remove_destination(e, d) == Errc::ok);
-      require(e.free_records() == e.options().max_outstanding);
+      require(e.quiet());
       for (const PeerId p : s.peers) {
         const Peer& peer = *e.find_peer(p);
         require(peer.queue_pairs == 0 && peer.congestion.inflight() == 0);

@@ -461,7 +461,7 @@ struct Context {
   Errc post_receive(ReceiveQueue& receives, PdId pd, const ReceiveRequest& request) noexcept;
   /// The oldest receive request no longer uses its memory.
   void release_receive(ReceiveQueue& receives) noexcept {
-    for (const ReceiveSge& sge : receives.front_sges())
+    for (const ReceiveSge& sge : receives.sges_at(0))
       if (MemoryEntry* e = memory.find(sge.lkey)) --e->uses;
     receives.pop_front();
   }
@@ -639,7 +639,6 @@ class Teardown {
  private:
   void stop_sending(QueuePairState& qp) noexcept;
   void disconnect(QueuePairState& qp) noexcept;
-  void flush(QueuePairState& qp, WcStatus status, std::optional<std::uint32_t> position) noexcept;
 
   Context& ctx_;
 };

@@ -341,12 +341,6 @@ void Teardown::fail(QueuePairState& qp, QpErrorCause cause, WcStatus status,
   ++ctx_.stats.qp_errors;
   stop_sending(qp);
   ctx_.deferred.drop(qp.rx.deferred);
-  flush(qp, status, position);
-  if (!qp.error_reported) qp.error_reported = ctx_.completions.report_error(qp.qpn);
-}
-
-void Teardown::flush(QueuePairState& qp, WcStatus status,
-                     std::optional<std::uint32_t> position) noexcept {
   // If nothing was posted, what is posted later is not at fault.
   qp.tx.failed = position == qp.tx.queue.posted() ? std::nullopt : position;
   qp.tx.failed_status = status;
@@ -363,6 +357,7 @@ void Teardown::flush(QueuePairState& qp, WcStatus status,
     ctx_.complete_receive(qp, c);
   }
   if (qp.init.srq) ctx_.completions.report_last_wqe(qp.qpn);
+  if (!qp.error_reported) qp.error_reported = ctx_.completions.report_error(qp.qpn);
 }
 
 void Teardown::fail_overrun_queues() noexcept {

@@ -127,8 +127,6 @@ class Engine {
   /// Errc::invalid_state if a packet of the present peer has arrived. Everything that was sent to
   /// the present one is sent again.
   Errc resolve(Time now, Qpn qpn, const RemoteQp& remote) noexcept;
-  /// Something is posted that only a peer with RemoteQp::rc can do.
-  [[nodiscard]] bool waits_for_rc(Qpn qpn) const noexcept;
   /// From any but RESET: everything posted is flushed.
   Errc to_error(Qpn qpn) noexcept { return fail(qpn, QpErrorCause::requested); }
   /// The same for another cause: the oldest send request completes with retry_exc_err.
@@ -335,10 +333,6 @@ class Engine {
     return ctx_.service != nullptr ? ctx_.service->qp_count() : 0;
   }
   [[nodiscard]] std::uint32_t peer_count() const noexcept { return ctx_.objects.peer_count(); }
-  /// How many packets more can be in flight; max_outstanding when the engine is idle.
-  [[nodiscard]] std::size_t free_records() const noexcept {
-    return ctx_.records.free_chunks() * reliability::kRecordsPerChunk;
-  }
   /// No packet is in flight.
   [[nodiscard]] bool quiet() const noexcept {
     return ctx_.records.free_chunks() == ctx_.records.chunk_count();

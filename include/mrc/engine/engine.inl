@@ -631,15 +631,6 @@ std::optional<std::uint32_t> Engine::unsupported_request(QueuePairState& qp) noe
   return std::nullopt;
 }
 
-bool Engine::waits_for_rc(Qpn qpn) const noexcept {
-  const QueuePairState* qp = find_qp(qpn);
-  if (qp == nullptr) return false;
-  const SendQueue& q = qp->tx.queue;
-  for (std::uint32_t p = q.done(); p != q.posted(); ++p)
-    if (!is_write(static_cast<SendOpcode>(q.at(p).kind))) return true;
-  return false;
-}
-
 Errc Engine::to_rts(Qpn qpn, Time now, const RtsAttributes& own) {
   now = ctx_.forward(now);
   return with_qp(qpn, [&](QueuePairState& qp) {
@@ -650,7 +641,10 @@ Errc Engine::to_rts(Qpn qpn, Time now, const RtsAttributes& own) {
     if (qp.rc_state) qp.rc_state->reads.reserve(a.max_rd_atomic);
     if (qp.active) {  // it answers since it is in RTR, under the number that the peer knows
       if (a.mpr > qp.attributes.mpr && !qp.tx.window.empty()) a.mpr = qp.attributes.mpr;
-      if (a.mpr > qp.attributes.mpr) requester_.grow(qp, a.mpr);
+      if (a.mpr > qp.attributes.mpr) {
+        qp.tx.window.resize(a.mpr * kMprUnit);
+        qp.tx.probe_order = 0;
+      }
       qp.attributes = a;
       requester_.change_limits(qp);
       qp.state = QpState::rts;
@@ -684,7 +678,10 @@ Errc Engine::resolve(Time now, Qpn qpn, const RemoteQp& known) noexcept {
     if (remote.mpr_dest == 0 || remote.max_wimm_dest == 0 || !is_mtu(mtu))
       return Errc::incompatible;
     teardown_.leave_peer(qp);
-    requester_.set_mtu(qp, mtu);
+    SendQueue& q = qp.tx.queue;
+    if (std::exchange(qp.mtu, mtu) != mtu)
+      for (std::uint32_t p = q.done(); p != q.posted(); ++p)
+        q.at(p).packets = packets_of(q.at(p).length, mtu);
     attach(qp, remote, *peer);
     qp.active = qp.active && (qp.rc || qp.state == QpState::rts);
     if (qp.state != QpState::rts && !qp.rc) return Errc::ok;
@@ -786,7 +783,12 @@ Errc Engine::stop_receiving(Qpn qpn) noexcept {
 }
 
 Errc Engine::set_mpr(Qpn qpn, std::uint8_t units) noexcept {
-  return with_qp(qpn, [&](QueuePairState& qp) { return Responder::set_mpr(qp, units); });
+  return with_qp(qpn, [=](QueuePairState& qp) {
+    if (units == 0 || units > qp.attributes.mpr_dest) return Errc::invalid_argument;
+    if (qp.rx.mpr == 0) return Errc::invalid_state;
+    qp.rx.mpr = units;
+    return Errc::ok;
+  });
 }
 
 Errc Engine::post_send(Qpn qpn, const SendRequest& request, Time now) noexcept {

@@ -369,19 +369,18 @@ class ReceiveQueue {
     (void)ids_.push_back(wr_id);
     if (room_ == 0) return {};
     counts_[slot(i)] = static_cast<std::uint8_t>(sges);
-    return sges_of(i);
+    return sges_at(i);
   }
   /// wr_id of the oldest request.
   [[nodiscard]] std::uint64_t front() const noexcept { return ids_.front(); }
-  /// Scatter list of the oldest request.
-  [[nodiscard]] std::span<const ReceiveSge> front_sges() noexcept { return sges_of(0); }
   /// Scatter list of the request behind the `ahead` oldest.
-  [[nodiscard]] std::span<const ReceiveSge> sges_at(std::size_t ahead) noexcept {
-    return sges_of(ahead);
+  [[nodiscard]] std::span<ReceiveSge> sges_at(std::size_t ahead) noexcept {
+    if (room_ == 0) return {};
+    return {sges_.data() + slot(ahead) * room_, counts_[slot(ahead)]};
   }
   /// Takes over the oldest request of another queue with no more SGEs per request.
   void take_front(ReceiveQueue& from) noexcept {
-    const std::span<const ReceiveSge> theirs = from.front_sges();
+    const std::span<const ReceiveSge> theirs = from.sges_at(0);
     const std::span<ReceiveSge> own = post(from.front(), theirs.size());
     std::copy(theirs.begin(), theirs.end(), own.begin());
     from.pop_front();
@@ -403,7 +402,7 @@ class ReceiveQueue {
   template <class F>
   void for_each_sge(F&& fn) noexcept {
     for (std::size_t i = 0; i < ids_.size(); ++i)
-      for (const ReceiveSge& sge : sges_of(i)) fn(sge);
+      for (const ReceiveSge& sge : sges_at(i)) fn(sge);
   }
 
   /// Heap bytes.
@@ -417,10 +416,6 @@ class ReceiveQueue {
 
   [[nodiscard]] std::size_t slot(std::size_t i) const noexcept {
     return (first_ + i) % ids_.capacity();
-  }
-  [[nodiscard]] std::span<ReceiveSge> sges_of(std::size_t i) noexcept {
-    if (room_ == 0) return {};
-    return {sges_.data() + slot(i) * room_, counts_[slot(i)]};
   }
 
   Ring<std::uint64_t> ids_;

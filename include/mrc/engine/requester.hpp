@@ -52,12 +52,8 @@ class Requester {
 
   /// A queue pair moves to RTS: requests are numbered anew.
   static void start(QueuePairState& qp) noexcept;
-  /// Its window becomes larger, while it is empty. Throws std::bad_alloc.
-  static void grow(QueuePairState& qp, std::uint8_t mpr);
   /// Its own limits have changed in the middle of a connection: timeout, retries, READs in flight.
   static void change_limits(QueuePairState& qp) noexcept;
-  /// The payload of its packets changes, while none is under way.
-  static void set_mtu(QueuePairState& qp, std::uint32_t mtu) noexcept;
   /// Its peer is known: sending begins, from the oldest request on.
   void attach(Time now, QueuePairState& qp) noexcept;
 

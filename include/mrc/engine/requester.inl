@@ -137,12 +137,6 @@ void Requester::start(QueuePairState& qp) noexcept {
   tx.failed.reset();
 }
 
-void Requester::grow(QueuePairState& qp, std::uint8_t mpr) {
-  RequesterState& tx = qp.tx;
-  tx.window.resize(mpr * kMprUnit);
-  tx.probe_order = 0;
-}
-
 void Requester::change_limits(QueuePairState& qp) noexcept {
   const QpAttributes& own = qp.attributes;
   qp.tx.retries = {own.timeout, own.retry_linear, own.retry_exponential, own.max_timeout};
@@ -152,14 +146,6 @@ void Requester::change_limits(QueuePairState& qp) noexcept {
                     : qp.tx.fixed_range;
   qp.tx.wimm_limit = std::min(own.max_wimm, qp.remote.max_wimm_dest);
   qp.rc_state->reads.set_limit(std::min(own.max_rd_atomic, qp.remote.max_rd_atomic_dest));
-}
-
-void Requester::set_mtu(QueuePairState& qp, std::uint32_t mtu) noexcept {
-  if (mtu == qp.mtu) return;
-  qp.mtu = mtu;
-  SendQueue& q = qp.tx.queue;
-  for (std::uint32_t p = q.done(); p != q.posted(); ++p)
-    q.at(p).packets = packets_of(q.at(p).length, mtu);
 }
 
 void Requester::attach(Time now, QueuePairState& qp) noexcept {

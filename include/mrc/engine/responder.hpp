@@ -30,8 +30,6 @@ class Responder {
 
   /// A queue pair moves to RTR: its responder state begins anew.
   void start(QueuePairState& qp) noexcept;
-  /// The MPR that SACKs carry from now on, units of 128 PSNs (mrc-1.0 §2.4).
-  static Errc set_mpr(QueuePairState& qp, std::uint8_t units) noexcept;
 
   /// A data packet for a queue pair in RTR or RTS.
   void on_data(Time now, QueuePairState& qp, const wire::RxPacket& packet) noexcept;

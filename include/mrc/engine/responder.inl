@@ -148,13 +148,6 @@ void Responder::start(QueuePairState& qp) noexcept {
   qp.rc_state->requests.start();
 }
 
-Errc Responder::set_mpr(QueuePairState& qp, std::uint8_t units) noexcept {
-  if (units == 0 || units > qp.attributes.mpr_dest) return Errc::invalid_argument;
-  if (qp.rx.mpr == 0) return Errc::invalid_state;
-  qp.rx.mpr = units;
-  return Errc::ok;
-}
-
 void Responder::on_data(Time now, QueuePairState& qp, const wire::RxPacket& packet) noexcept {
   using reliability::ReceiveWindow;
   const wire::WriteView w = wire::view_write(packet.bytes);

@@ -16,6 +16,16 @@
 
 namespace mrc::inline v0_1::detail {
 
+/// Something is posted that only a peer with RemoteQp::rc can do.
+[[nodiscard]] inline bool waits_for_rc(const engine::Engine& engine, Qpn qpn) noexcept {
+  const engine::QueuePairState* qp = engine.find_qp(qpn);
+  if (qp == nullptr) return false;
+  const engine::SendQueue& q = qp->tx.queue;
+  for (std::uint32_t p = q.done(); p != q.posted(); ++p)
+    if (!is_write(static_cast<SendOpcode>(q.at(p).kind))) return true;
+  return false;
+}
+
 Connector::Connector(const Config& config, const Log& log, OpenedPlanes& planes,
                      engine::Engine& engine, Peers& peers, PeerFilter& filter,
                      const Steering& steering, const ResolutionOptions& options,
@@ -322,7 +332,7 @@ bool Connector::on_silence(Time now, Qpn qpn) {
   if (at == entries_.end()) return true;
   Entry& entry = at->second;
   if (config_.peer == PeerKind::openmrc || book_.knows(entry.destination.gid) ||
-      engine_.waits_for_rc(qpn))
+      waits_for_rc(engine_, qpn))
     return false;
   log_.warn("no OpenMRC device answers at " + gid_of(entry) +
             " so far: taken for another implementation of MRC, without verification tags, until "
@@ -353,7 +363,7 @@ bool Connector::accepts(Time now, const wire::RxPacket& packet) noexcept try {
     const bool theirs = source_of(packet.plane, entry.destination.gid) == packet.source;
     entry.heard = entry.heard || theirs;
     if (config_.peer != PeerKind::any || !resolution_.unanswered(qpn) || !theirs ||
-        book_.knows(entry.destination.gid) || engine_.waits_for_rc(qpn))
+        book_.knows(entry.destination.gid) || waits_for_rc(engine_, qpn))
       return false;
     if (!config_.strict)
       log_.warn("plain MRC comes before an OpenMRC device answers at " + gid_of(entry) +

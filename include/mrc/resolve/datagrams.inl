@@ -319,7 +319,7 @@ void DatagramService::on_datagram(const wire::RxPacket& packet) noexcept {
     complete_receive(*qp, receives, c);
     if (srq != nullptr) ctx_.note_taken(*srq);
   };
-  const std::span<const ReceiveSge> sges = receives.front_sges();
+  const std::span<const ReceiveSge> sges = receives.sges_at(0);
   const auto withdrawn = [this](const ReceiveSge& sge) {
     return ctx_.memory.find(sge.lkey) == nullptr;
   };
