@@ -81,9 +81,7 @@ class ObjectTables {
     for (const auto& qp : qps_)
       if (qp) fn(*qp);
   }
-  /// Places for queue pairs, of which the most may be empty.
   [[nodiscard]] std::size_t qp_places() const noexcept { return qps_.size(); }
-  /// The queue pair in a place below qp_places(); null if it is empty.
   [[nodiscard]] const QueuePairState* qp_at(std::size_t place) const noexcept {
     return qps_[place].get();
   }
@@ -118,7 +116,6 @@ class ObjectTables {
   /// null: other implementations have no slots, and put into an endpoint request what they like
   /// where OpenMRC has its slot. Of several the newest: the process may have been started again.
   [[nodiscard]] Peer* plain_peer_at(std::uint64_t tag, std::uint8_t slot) noexcept;
-  /// In the order of their numbers.
   template <class F>
   void for_each_peer(F&& fn) const {
     for (const auto& peer : peers_)
@@ -156,7 +153,6 @@ class ObjectTables {
 /// and nothing else.
 class Lookahead {
  public:
-  /// Packets that are looked at together.
   static constexpr std::size_t kBatch = 16;
   /// So many queue pairs stay in the cache by themselves.
   static constexpr std::uint32_t kFew = 32;
@@ -204,7 +200,6 @@ class Lookahead {
   }
 
  private:
-  /// A queue pair, and whether its responder half is needed.
   struct Coming {
     const QueuePairState* qp;
     bool data;
@@ -242,13 +237,11 @@ class ReadyQueue {
     qp.starved = false;
   }
 
-  /// Something that may have blocked this peer has changed.
   void wake(Peer& peer) noexcept {
     if (!peer.ready.empty() && !peer.hook.is_linked()) peers_.push_back(peer);
   }
   /// Something that may have blocked all peers has changed: a port, or the record pool.
   void wake_all() noexcept;
-  /// Packet records may have become free.
   void wake_starved() noexcept {
     if (starved_) wake_all();
   }
@@ -264,15 +257,12 @@ class ReadyQueue {
   void exempt_waiting(Time now, Peer& peer, Duration timeout) noexcept;
 
   [[nodiscard]] bool empty() const noexcept { return peers_.empty(); }
-  /// Number of peers to be served; counts them.
   [[nodiscard]] std::size_t size() const noexcept { return peers_.size(); }
-  /// Takes the first peer out; needs !empty().
   [[nodiscard]] Peer& pop() noexcept {
     Peer& peer = peers_.front();
     peers_.pop_front();
     return peer;
   }
-  /// Return a peer that was taken out.
   void push_front(Peer& peer) noexcept { peers_.push_front(peer); }
   void push_back(Peer& peer) noexcept { peers_.push_back(peer); }
 
@@ -316,7 +306,6 @@ class Timers {
     if (next_deadline() < now - Stall::kLeast) stall_ = {now, now - before};
   }
   [[nodiscard]] const Stall& stall() const noexcept { return stall_; }
-  /// Calls fn(EngineTimer&) for each timer that is due.
   template <class F>
   void expire(Time now, F&& fn) noexcept {
     wheel_.expire(now, [&](TimerNode& node) { fn(static_cast<EngineTimer&>(node)); });
@@ -344,7 +333,6 @@ class Timers {
   /// Transport ACK are outstanding, or no path is usable. Waiting for the congestion window does
   /// not count: other queue pairs may be using it.
   [[nodiscard]] static bool awaits_peer(const QueuePairState& qp) noexcept;
-  /// Is a Transport ACK outstanding, or the response to a READ or an atomic?
   [[nodiscard]] static bool awaits_answer(const QueuePairState& qp) noexcept {
     return qp.waiting() > 0 || (qp.rc && qp.rc_state->reads.count() > 0);
   }
@@ -435,7 +423,6 @@ struct Context {
 
   /// Queues a Transport ACK for the newest finished message (mrc-1.0 §2.8, [O-15]).
   void queue_ack(QueuePairState& qp, Plane plane, bool again) noexcept;
-  /// Queues the one that waits for a SACK, if there is one.
   void queue_held_ack(QueuePairState& qp) noexcept {
     if (qp.rx.ack_by != kNever) queue_ack(qp, qp.rx.ack_plane, false);
   }
@@ -450,16 +437,13 @@ struct Context {
   /// completes them. In ERR all requests count as done: the others are flushed. Likewise responses,
   /// which nobody is told of.
   void retire(QueuePairState& qp) noexcept;
-  /// A posted request no longer uses its local memory.
   void release_memory(SendWqe& wqe) noexcept;
-  /// The queue that a copy's request is in.
   [[nodiscard]] static SendQueue& queue_of(QueuePairState& qp, bool response) noexcept {
     return response ? qp.rc_state->responses : qp.tx.queue;
   }
 
   /// Posts a receive request to a queue in `pd`. Nothing is posted if it fails.
   Errc post_receive(ReceiveQueue& receives, PdId pd, const ReceiveRequest& request) noexcept;
-  /// The oldest receive request no longer uses its memory.
   void release_receive(ReceiveQueue& receives) noexcept {
     for (const ReceiveSge& sge : receives.sges_at(0))
       if (MemoryEntry* e = memory.find(sge.lkey)) --e->uses;
@@ -529,7 +513,6 @@ struct Context {
   Time latest = options.start;             ///< see forward()
   std::unique_ptr<EngineService> service;  ///< null: there are no datagrams
 
-  /// The service has packets to send.
   [[nodiscard]] bool service_waits() const noexcept {
     return service != nullptr && service->waiting();
   }
@@ -550,7 +533,6 @@ enum class WaitsFor : std::uint8_t {
   port,            ///< its turn, or a port with room
 };
 
-/// In one word, as mrc_ctl shows it.
 [[nodiscard]] constexpr const char* to_string(WaitsFor w) noexcept {
   constexpr std::array kNames{"nothing", "peer-device",    "path",
                               "receive", "peer-resources", "answer",
@@ -558,7 +540,6 @@ enum class WaitsFor : std::uint8_t {
   return kNames[static_cast<std::size_t>(w)];
 }
 
-/// Whether something of the queue pair is unanswered.
 [[nodiscard]] inline bool has_in_flight(const QueuePairState& qp) noexcept {
   return !qp.tx.window.empty() || Timers::awaits_answer(qp);
 }

@@ -124,7 +124,6 @@ class EndpointService {
              wire::TxPacket& packet) noexcept;
 
  private:
-  /// A request that awaits its response.
   struct Request {
     PeerId peer{};
     std::uint16_t id = 0;

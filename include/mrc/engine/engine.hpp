@@ -145,7 +145,6 @@ class Engine {
   Errc post_send(Qpn qpn, const SendRequest& request, Time now) noexcept;
   /// Posts a receive request; needs INIT, RTR or RTS, or with QpInit::as_verbs ERR.
   Errc post_receive(Qpn qpn, const ReceiveRequest& request) noexcept;
-  /// One without memory.
   Errc post_receive(Qpn qpn, std::uint64_t wr_id) noexcept {
     return post_receive(qpn, ReceiveRequest{wr_id, {}});
   }
@@ -188,7 +187,6 @@ class Engine {
 
   // --- Inputs -----------------------------------------------------------------------------------
 
-  /// Packets that a port received.
   void receive(Time now, std::span<const wire::RxPacket> packets) noexcept;
   /// To be called when next_deadline() is reached.
   void on_time(Time now) noexcept;
@@ -229,11 +227,8 @@ class Engine {
            (ctx_.service != nullptr && ctx_.service->has_output());
   }
 
-  /// Is there something for poll_event()?
   [[nodiscard]] bool has_event() const noexcept { return ctx_.completions.has_event(); }
-  /// What poll_event() returns.
   using Event = EngineEvent;
-  /// The next event. False if there is none.
   bool poll_event(Event& event) noexcept;
 
   /// Probes of paths that the driver wants, and what only it can answer.
@@ -311,29 +306,23 @@ class Engine {
   [[nodiscard]] const Peer* find_peer(PeerId peer) const noexcept {
     return ctx_.objects.peer(peer);
   }
-  /// A peer, to be changed.
   [[nodiscard]] Peer* find_peer(PeerId peer) noexcept { return ctx_.objects.peer(peer); }
 
   /// What the parts share. For drivers to look at, and for datagrams (resolve/datagrams.hpp).
   [[nodiscard]] Context& context() noexcept { return ctx_; }
   [[nodiscard]] const Context& context() const noexcept { return ctx_; }
-  /// For datagrams.
   [[nodiscard]] Teardown& teardown() noexcept { return teardown_; }
   [[nodiscard]] const EngineOptions& options() const noexcept { return ctx_.options; }
-  /// Counters of the whole engine.
   [[nodiscard]] const EngineStats& stats() const noexcept { return ctx_.stats; }
   /// Packets of a plane that were dropped because their iCRC was wrong.
   [[nodiscard]] std::uint64_t bad_icrc(Plane plane) const noexcept { return bad_icrc_[plane]; }
   /// Counters of a queue pair, with its present RTT, window and bytes in flight.
   [[nodiscard]] QpStats qp_stats(const QueuePairState& qp) const noexcept;
-  /// Queue pairs that exist, in any state.
   [[nodiscard]] std::uint32_t qp_count() const noexcept { return ctx_.objects.qp_count(); }
-  /// Datagram queue pairs that exist, in any state.
   [[nodiscard]] std::uint32_t datagram_qp_count() const noexcept {
     return ctx_.service != nullptr ? ctx_.service->qp_count() : 0;
   }
   [[nodiscard]] std::uint32_t peer_count() const noexcept { return ctx_.objects.peer_count(); }
-  /// No packet is in flight.
   [[nodiscard]] bool quiet() const noexcept {
     return ctx_.records.free_chunks() == ctx_.records.chunk_count();
   }
@@ -349,7 +338,6 @@ class Engine {
   void begin_sending(Time now, QueuePairState& qp) noexcept;
   [[nodiscard]] static std::optional<std::uint32_t> unsupported_request(
       QueuePairState& qp) noexcept;
-  /// Calls fn(QueuePairState&) for an existing queue pair.
   template <class F>
   Errc with_qp(Qpn qpn, F&& fn) {
     QueuePairState* qp = ctx_.objects.qp(qpn);

@@ -105,7 +105,6 @@ class MemoryTable {
 
   /// A port holds a copy of bytes of this region; `key` is valid.
   void hold(std::uint32_t key) noexcept { ++entries_[index_of(key)].copies; }
-  /// A port no longer reads them; the key may be invalid by now.
   void release(std::uint32_t key) noexcept {
     MemoryEntry& e = entries_[index_of(key)];
     if (--e.copies == 0 && !e.live) free_.push_back(index_of(key));
@@ -116,7 +115,6 @@ class MemoryTable {
     return index < entries_.size() && entries_[index].key == key ? entries_[index].copies : 0;
   }
 
-  /// The region of a key, or null.
   [[nodiscard]] MemoryEntry* find(std::uint32_t key) noexcept {
     const std::uint32_t index = index_of(key);
     if (index >= entries_.size()) return nullptr;
@@ -149,14 +147,12 @@ class MemoryTable {
                : Errc::invalid_lkey;
   }
 
-  /// Is [address, address + length) in the region?
   [[nodiscard]] static bool inside(const MemoryEntry& e, std::uint64_t address,
                                    std::uint64_t length) noexcept {
     const auto base = reinterpret_cast<std::uint64_t>(e.address);
     return address >= base && address - base <= e.length && length <= e.length - (address - base);
   }
 
-  /// Does a region belong to `pd`?
   [[nodiscard]] bool uses_pd(PdId pd) const noexcept {
     return std::ranges::any_of(entries_, [=](auto& e) { return e.live && e.pd == pd; });
   }
@@ -297,7 +293,6 @@ inline void copy_payload(Access access, std::uint8_t* to, const std::uint8_t* fr
 /// for it: the completion of a posted request, and the deregistration of memory regions.
 class CopyTable {
  public:
-  /// A posted request, by its place in a send queue.
   struct Request {
     Qpn qpn{};                   ///< queue pair
     std::uint32_t position = 0;  ///< SendQueue position
@@ -314,7 +309,6 @@ class CopyTable {
 
   /// Memory regions that further copies can name.
   [[nodiscard]] std::size_t room() const noexcept { return free_.size(); }
-  /// Ports hold no copy.
   [[nodiscard]] bool empty() const noexcept { return free_.size() == entries_.size(); }
 
   /// A copy of payload from region `key`. Without a request only the region waits.
@@ -324,7 +318,6 @@ class CopyTable {
     entries_[i].first = true;
     return wire::CopyId{i + 1};
   }
-  /// The copy also has payload from region `key`.
   void add_region(wire::CopyId copy, std::uint32_t key) noexcept {
     const std::uint32_t i = take(key);
     Entry& head = entries_[index(copy)];
@@ -390,7 +383,6 @@ class DeferredStores {
   /// a scatter list of single bytes.
   static constexpr std::uint32_t kBytes = 8;
 
-  /// A deferred store.
   struct Store {
     std::uint64_t address;       ///< destination, virtual address on this host
     std::uint32_t key;           ///< of the memory region, which is looked up before the store
@@ -399,13 +391,11 @@ class DeferredStores {
     std::uint8_t length;         ///< bytes, at most kBytes
     std::uint8_t bytes[kBytes];  ///< data to store
   };
-  /// A queue pair's deferred stores, in PSN order.
   struct List {
     Index head = kNone;  ///< lowest PSN
     Index last = kNone;  ///< highest PSN
   };
 
-  /// A pool of `capacity` stores.
   explicit DeferredStores(std::size_t capacity) : stores_(capacity) {
     free_.reserve(capacity);
     for (std::size_t i = capacity; i > 0; --i) free_.push_back(static_cast<Index>(i - 1));
@@ -448,7 +438,6 @@ class DeferredStores {
     }
     if (list.head == kNone) list.last = kNone;
   }
-  /// Empties a list without writing.
   void drop(List& list) noexcept {
     for (Index i = list.head; i != kNone; i = stores_[i].next) free_.push_back(i);
     list = {};

@@ -57,7 +57,6 @@ class ReadTable {
   explicit ReadTable(std::uint32_t limit)
       : entries_(limit == 0 ? 1 : std::bit_ceil(limit)), limit_(limit) {}
 
-  /// Empties the table; numbers start at 0.
   void start(std::uint32_t limit) noexcept {
     begin_ = next_ = {};
     set_limit(limit);
@@ -70,7 +69,6 @@ class ReadTable {
   void reserve(std::uint32_t limit) {
     if (limit > entries_.size() && count() == 0) entries_.resize(std::bit_ceil(limit));
   }
-  /// Requests that wait.
   [[nodiscard]] std::uint32_t count() const noexcept {
     return static_cast<std::uint32_t>(next_ - begin_);
   }
@@ -84,16 +82,13 @@ class ReadTable {
   }
   /// The oldest request that waits; the next one to be sent if none does.
   [[nodiscard]] RequestNumber oldest() const noexcept { return begin_; }
-  /// Does the request with this number wait?
   [[nodiscard]] bool waits(RequestNumber number) const noexcept {
     const std::int32_t ahead = number - begin_;
     return ahead >= 0 && static_cast<std::uint32_t>(ahead) < count();
   }
-  /// Position in the send queue of a request that waits.
   [[nodiscard]] std::uint32_t position(RequestNumber number) const noexcept {
     return entries_[slot(number)].position;
   }
-  /// Packets of its response that have not arrived.
   [[nodiscard]] std::uint32_t& missing(RequestNumber number) noexcept {
     return entries_[slot(number)].missing;
   }
@@ -105,17 +100,14 @@ class ReadTable {
     std::memcpy(e.end, response.last(e.held).data(), e.held);
     return e.held;
   }
-  /// What is held back of the response to the oldest request.
   [[nodiscard]] Bytes held() const noexcept {
     const Entry& e = entries_[slot(begin_)];
     return {e.end, e.held};
   }
-  /// The oldest request that waits has its response.
   [[nodiscard]] bool answered() const noexcept {
     return count() > 0 && entries_[slot(begin_)].missing == 0;
   }
   void pop() noexcept { ++begin_; }  ///< removes it
-  /// Heap bytes.
   [[nodiscard]] std::size_t memory() const noexcept { return entries_.capacity() * sizeof(Entry); }
 
  private:
@@ -144,7 +136,6 @@ struct ReceiverWait {
   Time until{};            ///< end of the wait
   Time counted{};          ///< end of the newest wait in `tries`
 
-  /// Does this message wait?
   [[nodiscard]] bool holds(const SendWqe& w) const noexcept {
     return waiting && w.numbered() && !Rqmsn{w.rqmsn}.before(from);
   }
@@ -152,8 +143,6 @@ struct ReceiverWait {
 
 /// The state of both halves, of queue pairs that offer the operations.
 struct RcState {
-  /// Room for as many READs and atomics as `attributes` say. `pool` must outlive it. Throws
-  /// std::bad_alloc.
   RcState(const QpAttributes& attributes, SendPool& pool)
       : responses(pool, std::max<std::uint32_t>(1, attributes.max_rd_atomic_dest), 1, 16),
         reads(attributes.max_rd_atomic),
@@ -177,7 +166,6 @@ struct RcState {
   [[nodiscard]] bool all_answered(Psn cack) noexcept {
     return requests.ready(cack) == nullptr && responses.empty();
   }
-  /// Bytes of this object and its heap memory.
   [[nodiscard]] std::size_t memory() const noexcept {
     return sizeof(*this) + responses.memory() + reads.memory() + requests.memory();
   }
@@ -207,7 +195,6 @@ struct SackOrder {
   Psn cack;                      ///< cumulative PSN
   std::uint32_t rcvd_bytes = 0;  ///< CC_STATE.rcvd_bytes, modulo 2^24
 
-  /// Was the other SACK certainly made before this one?
   [[nodiscard]] bool after(const SackOrder& other) const noexcept {
     if (cack != other.cack) return cack.after(other.cack);
     const std::uint32_t ahead = (rcvd_bytes - other.rcvd_bytes) & 0xFFFFFF;
@@ -217,7 +204,6 @@ struct SackOrder {
 
 /// Requester state of a queue pair (mrc-1.0 §2.5, Table 7-4). Written by Requester and DataSender.
 struct RequesterState {
-  /// `writes` and `packets` must outlive it.
   RequesterState(const QpInit& init, SendPool& writes, reliability::PacketPool& packets)
       : queue(writes, init.capacity.send,
               std::max(init.capacity.send_sges, init.capacity.atomics ? 2u : 0u),
@@ -302,7 +288,6 @@ struct AnswersPerRoundTrip {
   Time begin = Time{Duration::min() / 2};  ///< of the present round trip
   std::uint32_t count = 0;                 ///< answers in it
 
-  /// May one more be given? Then it is counted.
   [[nodiscard]] bool take(Time now, Duration round_trip, std::uint32_t limit) noexcept {
     if (now - begin >= round_trip) {
       begin = now;
@@ -368,7 +353,6 @@ struct ResponderState {
   Plane ack_plane = 0;                ///< where the packet came that made one due, which waits
   Time ack_by = kNever;               ///< for a SACK to travel with, until this time
 
-  /// Prefetches `receives` and all that follows.
   void prefetch_for_packet() const noexcept {
     const auto* const from = reinterpret_cast<const char*>(&receives);
     prefetch(from, static_cast<std::size_t>(reinterpret_cast<const char*>(this + 1) - from));
@@ -377,7 +361,6 @@ struct ResponderState {
 
 /// Base of what has a timer in an engine: a queue pair or a peer.
 struct EngineTimer : TimerNode {
-  /// What the timer belongs to.
   enum class Owner : std::uint8_t { queue_pair, peer };
   explicit EngineTimer(Owner o) noexcept : owner(o) {}  ///< not scheduled
   const Owner owner;                                    ///< type that it can be cast to
@@ -437,7 +420,6 @@ struct QueuePairState : EngineTimer {
     prefetch(&tx, sizeof(tx));
     prefetch(&stats.writes_completed, sizeof(stats.writes_completed));
   }
-  /// Prefetches what a data packet touches in this object.
   void prefetch_responder() const noexcept {
     prefetch(this, kIdentity);
     rx.prefetch_for_packet();
@@ -460,19 +442,15 @@ struct QueuePairState : EngineTimer {
     return !rc_state->receiver.holds(w) && !(w.is_request() && reads.full()) &&
            !(w.flags.fence && reads.count() > 0);
   }
-  /// Is a message to be sent, as far as the queues know?
   [[nodiscard]] bool backlog() const noexcept {
     return tx.queue.backlog() || (rc && rc_state->responses.backlog());
   }
-  /// RNR: the peer has no receive for a message that was sent.
   [[nodiscard]] bool waits_for_receiver() const noexcept {
     return rc && rc_state->receiver.waiting;
   }
-  /// Messages that were sent whole and have no Transport ACK.
   [[nodiscard]] std::uint32_t waiting() const noexcept {
     return tx.queue.waiting() + (rc ? rc_state->responses.waiting() : 0);
   }
-  /// The queue of the message that is being sent.
   [[nodiscard]] SendQueue& current() noexcept {
     return rc && rc_state->answering ? rc_state->responses : tx.queue;
   }
@@ -482,7 +460,6 @@ struct QueuePairState : EngineTimer {
     return check == expected.check() && (!expected || expected.is_in(bth));
   }
 
-  /// Bytes of this object, its heap memory, and the pool chunks that it holds at present.
   [[nodiscard]] std::size_t memory() const noexcept {
     return sizeof(*this) + tx.queue.memory() + tx.window.memory() + rx.window.memory() +
            rx.wimms.memory() + rx.receives.memory() + (rc_state ? rc_state->memory() : 0);
@@ -498,7 +475,6 @@ inline constexpr Duration kIdleAfter = std::chrono::milliseconds(100);
 
 /// A remote device, and what all queue pairs connected to it share (mrc-1.0 §6.8).
 struct Peer : EngineTimer {
-  /// `seed` determines the order in which paths are used.
   Peer(PeerId number, const PeerSpec& spec, const EngineOptions& options, std::uint64_t seed)
       : EngineTimer(Owner::peer),
         id(number),
@@ -518,7 +494,6 @@ struct Peer : EngineTimer {
       (void)paths.set_health(path, path::Health::denied);
   }
 
-  /// EngineOptions::paths with the settings of `spec` applied.
   [[nodiscard]] static path::PathSetOptions path_options(const PeerSpec& spec,
                                                          const EngineOptions& options) {
     path::PathSetOptions paths = options.paths;
@@ -529,7 +504,6 @@ struct Peer : EngineTimer {
     return paths;
   }
 
-  /// Queue pairs, linked by their ready_hook.
   using ReadyList = intrusive::list<
       QueuePairState,
       intrusive::member_hook<QueuePairState, QueuePairState::Hook, &QueuePairState::ready_hook>,
@@ -566,7 +540,6 @@ struct Peer : EngineTimer {
       intrusive::constant_time_size<false>>
       tagged;
   ReadyList starved;  ///< those that need a packet record while the pool is empty
-  /// Link in ReadyQueue's list of peers.
   intrusive::list_member_hook<intrusive::link_mode<intrusive::auto_unlink>> hook;
   std::uint32_t queue_pairs = 0;  ///< connected to it
   bool served = false;            ///< one of them has been in RTS, since there are any
@@ -605,7 +578,6 @@ struct Peer : EngineTimer {
     (void)pieces.on_loss(plane, now);
   }
 
-  /// Is no data exchanged with it, and none waiting to be sent?
   [[nodiscard]] bool idle(Time now) const noexcept {
     return ready.empty() && now - data_at >= kIdleAfter;
   }
@@ -616,7 +588,6 @@ struct Peer : EngineTimer {
     inflight += std::max(size, kLeastCharge);
     if (plane_window != 0 && inflight >= plane_window) full |= plane_bit(plane);
   }
-  /// A packet charged to `plane` has arrived or is lost.
   void release(Plane plane, std::uint32_t size) noexcept {
     std::uint64_t& inflight = plane_inflight[plane];
     inflight -= std::min<std::uint64_t>(inflight, std::max(size, kLeastCharge));
@@ -643,7 +614,6 @@ class ProbePacer {
       : interval_(rate == 0 ? 0 : std::chrono::nanoseconds(std::chrono::seconds(1)).count() / rate),
         burst_(interval_ * std::max(rate / 6, kLeastBurst)) {}
 
-  /// The first free turn, now or later.
   [[nodiscard]] Time take(Time now) noexcept {
     const Time turn = std::max(now, spent_until_ - burst_);
     spent_until_ = std::max(spent_until_, now) + interval_;
@@ -668,12 +638,9 @@ class ProbePacer {
 /// to one unit; it grows back as that part does.
 class ReceivePressure {
  public:
-  /// Fill of a full buffer, see set_fill().
   static constexpr std::uint32_t kFull = 128;
-  /// Fill from which on there is a penalty.
   static constexpr std::uint32_t kHigh = 96;
 
-  /// The part of a plane's receive buffer that is in use, 0 .. kFull.
   void set_fill(Plane plane, std::uint32_t fill) noexcept {
     fill = std::min(fill, kFull);
     if (fill_[plane] == fill) return;

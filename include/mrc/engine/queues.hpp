@@ -30,7 +30,6 @@ class PolledSlots {
  public:
   explicit PolledSlots(bool kept) noexcept : kept_(kept) {}  ///< as in verbs
 
-  /// Slots that are taken.
   [[nodiscard]] std::uint32_t taken(std::uint32_t posted, std::uint32_t retired) const noexcept {
     return posted - (kept_ ? freed_ : retired) + made_;
   }
@@ -90,7 +89,6 @@ class SendPool {
     const std::size_t i = touched_++;
     return blocks_[i / kBlockChunks][i % kBlockChunks].bytes;
   }
-  /// Returns a chunk; its contents are lost.
   void release(std::byte* chunk) noexcept {
     --used_;
     free_ = std::construct_at(reinterpret_cast<Free*>(chunk), free_);
@@ -148,7 +146,6 @@ struct SendWqe {
   std::uint16_t copies = 0;     ///< copies of its payload that ports still read
   SendFlags flags{};            ///< as posted; `signaled` also for queue pairs that signal all
 
-  /// Its last packet has an immediate value.
   [[nodiscard]] bool with_immediate() const noexcept {
     return kind == MessageKind::write_imm || kind == MessageKind::send_imm;
   }
@@ -156,7 +153,6 @@ struct SendWqe {
   [[nodiscard]] bool numbered() const noexcept {
     return kind >= MessageKind::write_imm && kind <= MessageKind::send_imm;
   }
-  /// READ or atomic.
   [[nodiscard]] bool is_request() const noexcept {
     return kind >= MessageKind::read && kind <= MessageKind::fetch_add;
   }
@@ -220,18 +216,14 @@ class SendQueue {
   /// Slots that are not free: of requests, and of completions that were made without one.
   [[nodiscard]] std::uint32_t taken() const noexcept { return slots_.taken(posted_, retired_); }
   [[nodiscard]] bool full() const noexcept { return taken() >= capacity_; }  ///< no room
-  /// More than half of the room is taken.
   [[nodiscard]] bool half_full() const noexcept { return posted_ - retired_ > capacity_ / 2; }
-  /// True if every entry is done.
   [[nodiscard]] bool empty() const noexcept { return posted_ == done_; }
-  /// Some posted write has packets that were never sent.
   [[nodiscard]] bool backlog() const noexcept { return sending_ != posted_; }
 
   /// An entry between retired() and posted(), by its position.
   [[nodiscard]] SendWqe& at(std::uint32_t position) noexcept {
     return *std::launder(reinterpret_cast<SendWqe*>(address(slot(position))));
   }
-  /// Read-only.
   [[nodiscard]] const SendWqe& at(std::uint32_t position) const noexcept {
     return *std::launder(reinterpret_cast<const SendWqe*>(address(slot(position))));
   }
@@ -259,7 +251,6 @@ class SendQueue {
     return reinterpret_cast<std::uint8_t*>(&w + 1);
   }
 
-  /// Appends an entry for the caller to fill.
   [[nodiscard]] SendWqe& post() noexcept {
     const std::uint16_t s = slot(posted_++);
     std::byte*& chunk = chunks_[s >> shift_];
@@ -290,7 +281,6 @@ class SendQueue {
   void make() noexcept { slots_.make(); }  ///< a completion without entry
   /// The slot of a completion that was polled is free, and with that of an entry those before it.
   void on_polled(const Completion& c) noexcept { slots_.on_polled(c, retired_); }
-  /// Removes all entries, frees their slots and returns their chunks to the pool.
   void clear() noexcept {
     retired_ = done_ = acknowledged_ = sending_ = posted_;
     slots_.free_all(posted_);
@@ -347,7 +337,6 @@ struct ReceiveSge {
 /// Posted receive requests in order, each with its scatter list.
 class ReceiveQueue {
  public:
-  /// Room for `capacity` requests of up to `sges` SGEs each.
   ReceiveQueue(std::uint32_t capacity, std::uint32_t sges)
       : ids_(capacity),
         room_(sges),
@@ -355,12 +344,9 @@ class ReceiveQueue {
         sges_(std::size_t{capacity} * sges) {}
 
   [[nodiscard]] bool empty() const noexcept { return ids_.empty(); }  ///< no request
-  /// No slot is free.
   [[nodiscard]] bool full() const noexcept { return ids_.size() + kept_ >= ids_.capacity(); }
-  /// Most requests.
   [[nodiscard]] std::size_t capacity() const noexcept { return ids_.capacity(); }
   [[nodiscard]] std::size_t size() const noexcept { return ids_.size(); }  ///< requests
-  /// SGEs that a request can have.
   [[nodiscard]] std::uint32_t sge_limit() const noexcept { return room_; }
 
   /// Appends a request, if not full(), and returns the room for its SGEs, at most sge_limit().
@@ -371,7 +357,6 @@ class ReceiveQueue {
     counts_[slot(i)] = static_cast<std::uint8_t>(sges);
     return sges_at(i);
   }
-  /// wr_id of the oldest request.
   [[nodiscard]] std::uint64_t front() const noexcept { return ids_.front(); }
   /// Scatter list of the request behind the `ahead` oldest.
   [[nodiscard]] std::span<ReceiveSge> sges_at(std::size_t ahead) noexcept {
@@ -385,7 +370,6 @@ class ReceiveQueue {
     std::copy(theirs.begin(), theirs.end(), own.begin());
     from.pop_front();
   }
-  /// Removes the oldest request.
   void pop_front() noexcept {
     ids_.pop_front();
     if (++first_ == ids_.capacity()) first_ = 0;
@@ -395,17 +379,14 @@ class ReceiveQueue {
   void keep_slot() noexcept { ++kept_; }
   /// and now it is.
   void free_slot() noexcept { kept_ -= kept_ > 0; }
-  /// No slot is kept any more.
   void free_slots() noexcept { kept_ = 0; }
 
-  /// Calls fn(SGE) for each SGE of each request.
   template <class F>
   void for_each_sge(F&& fn) noexcept {
     for (std::size_t i = 0; i < ids_.size(); ++i)
       for (const ReceiveSge& sge : sges_at(i)) fn(sge);
   }
 
-  /// Heap bytes.
   [[nodiscard]] std::size_t memory() const noexcept {
     return ids_.capacity() * sizeof(std::uint64_t) + counts_.capacity() +
            sges_.capacity() * sizeof(ReceiveSge);
@@ -429,7 +410,6 @@ class ReceiveQueue {
 /// Receive requests that several queue pairs of one engine share. Each takes the oldest one when
 /// the first packet of a message that needs it, or a datagram, arrives.
 struct SharedReceiveQueue {
-  /// Room for `depth` requests of up to `sges` SGEs each.
   SharedReceiveQueue(SrqId number, PdId domain, std::uint32_t depth, std::uint32_t sges)
       : id(number), pd(domain), receives(depth, sges) {}
 
@@ -456,7 +436,6 @@ class CompletionRing {
  public:
   explicit CompletionRing(std::uint32_t depth) : ring_(depth) {}  ///< completions that fit
 
-  /// False: no room; the queue is overrun from now on.
   bool push(const Completion& c) noexcept {
     if (ring_.push_back(c)) return true;
     overrun = true;
@@ -496,7 +475,6 @@ class CompletionRing {
 /// What an application waits for, beside completions themselves. Each event stays queued until it
 /// is polled.
 struct EngineEvent {
-  /// What happened.
   enum class Kind : std::uint8_t {
     completion,  ///< an armed completion queue got a completion
     cq_overrun,  ///< a completion queue had no room for a completion
@@ -515,8 +493,6 @@ struct EngineEvent {
 /// The completion queues of an engine, and the events about them and about failed queue pairs.
 class Completions {
  public:
-  /// Room for `max_queues` completion queues, and for one event of each kind of each of `max_qps`
-  /// queue pairs and `max_srqs` shared receive queues.
   Completions(std::uint32_t max_queues, std::uint32_t max_qps, std::uint32_t max_srqs)
       : max_queues_(max_queues),
         signalled_(max_queues),
@@ -527,8 +503,6 @@ class Completions {
     queues_.reserve(max_queues);
   }
 
-  /// A new queue for `depth` completions. Errc::invalid_argument unless `depth` is 1 .. 4,194,304;
-  /// Errc::no_resources if there are as many queues as allowed.
   Result<CqId> create(std::uint32_t depth) {
     if (depth == 0 || depth > kMaxCqDepth) return Errc::invalid_argument;
     for (std::uint32_t i = 0; i < max_queues_; ++i) {
@@ -539,7 +513,6 @@ class Completions {
     }
     return Errc::no_resources;
   }
-  /// Errc::in_use while a queue pair uses it.
   Errc destroy(CqId id) noexcept {
     const CompletionRing* cq = find(id);
     if (cq == nullptr) return Errc::not_found;
@@ -549,12 +522,10 @@ class Completions {
     queues_[static_cast<std::uint32_t>(id)].reset();
     return Errc::ok;
   }
-  /// Null when there is no such queue.
   [[nodiscard]] CompletionRing* find(CqId id) noexcept {
     const auto i = static_cast<std::uint32_t>(id);
     return i < queues_.size() ? queues_[i].get() : nullptr;
   }
-  /// Read-only.
   [[nodiscard]] const CompletionRing* find(CqId id) const noexcept {
     return const_cast<Completions*>(this)->find(id);
   }
@@ -579,13 +550,11 @@ class Completions {
     cq->solicited = cq->solicited || solicited;
     return room;
   }
-  /// As CompletionRing::poll(); 0 if there is no such queue.
   std::size_t poll(CqId id, std::span<Completion> out) noexcept {
     CompletionRing* cq = find(id);
     return cq == nullptr ? 0 : cq->poll(out);
   }
-  /// The next such completion of this queue raises an event, once. `solicited` does not change a
-  /// queue that is armed for all. Errc::not_found if there is no such queue.
+  /// `solicited` does not change a queue that is armed for all.
   Errc arm(CqId id, Arm what) noexcept {
     CompletionRing* cq = find(id);
     if (cq == nullptr) return Errc::not_found;
@@ -593,31 +562,25 @@ class Completions {
     return Errc::ok;
   }
 
-  /// Does an event wait to be polled?
   [[nodiscard]] bool has_event() const noexcept {
     return !signalled_.empty() || !overrun_.empty() || !failed_.empty() || !drained_.empty() ||
            !limits_.empty();
   }
-  /// Was a queue overrun since the last call?
   [[nodiscard]] bool take_overrun() noexcept { return std::exchange(overrun_pending_, false); }
 
-  /// Queues a qp_error event; the caller makes sure that there is one at a time per queue pair.
+  // The caller of these makes sure that one at a time waits for each number.
+
   bool report_error(Qpn qpn) noexcept { return failed_.push_back(qpn); }
-  /// Queues a last_wqe event; at most one per queue pair waits.
   void report_last_wqe(Qpn qpn) noexcept {
     forget(drained_, qpn);
     (void)drained_.push_back(qpn);
   }
-  /// Queues an srq_limit event; the caller makes sure that there is one at a time per queue.
   void report_srq_limit(SrqId srq) noexcept { (void)limits_.push_back(srq); }
-  /// The number will be used again: removes its events.
   void forget(Qpn qpn) noexcept {
     forget(failed_, qpn);
     forget(drained_, qpn);
   }
-  void forget(SrqId srq) noexcept { forget(limits_, srq); }  ///< likewise
-  /// The next event: completions first, then overruns, errors, and those of shared receive queues.
-  /// False if there is none.
+  void forget(SrqId srq) noexcept { forget(limits_, srq); }
   bool poll_event(EngineEvent& event) noexcept {
     using Kind = EngineEvent::Kind;
     event = {};
@@ -658,7 +621,6 @@ class Completions {
 /// A control packet or probe that waits to be sent. Its header is written when it is sent, from the
 /// state at that time; the item has only what comes from the packet that triggered it.
 struct ControlItem {
-  /// The packet to be sent.
   enum class Kind : std::uint8_t {
     sack,             ///< SACK for the packet `psn`
     probe_sack,       ///< SACK that answers the reliability probe `id`
@@ -714,7 +676,6 @@ class ControlQueue {
 
   [[nodiscard]] bool empty() const noexcept { return ring_.empty(); }    ///< no item
   [[nodiscard]] ControlItem& front() noexcept { return ring_.front(); }  ///< the oldest
-  /// Removes the oldest item.
   void pop() noexcept {
     ring_.pop_front();
     ++first_;

@@ -24,7 +24,6 @@ struct SackRange {
 /// it, but the cumulative PSN does not pass it before settle(). Only the constructor allocates.
 class ReceiveWindow {
  public:
-  /// Result of check().
   enum class Verdict : std::uint8_t {
     fresh,      ///< in the window, not seen before
     duplicate,  ///< seen before, or below the window
@@ -39,7 +38,6 @@ class ReceiveWindow {
         ends_(range),
         unsettled_(settling ? range : 0) {}
 
-  /// Empties the window; `first` is expected next.
   void start(Psn first) noexcept {
     cack_ = max_received_ = lowest_unsacked_ = first - 1;
     message_ = first;
@@ -50,7 +48,6 @@ class ReceiveWindow {
     unsettled_.clear_all();
   }
 
-  /// Is `psn` new?
   [[nodiscard]] Verdict check(Psn psn) const noexcept {
     const std::int32_t ahead = psn - cack_;
     if (ahead <= 0) return Verdict::duplicate;
@@ -58,7 +55,6 @@ class ReceiveWindow {
     return out_of_order_ != 0 && received_.test(psn.value()) ? Verdict::duplicate : Verdict::fresh;
   }
 
-  /// The progress made by accept().
   struct Advance {
     std::uint32_t packets = 0;   ///< the cumulative PSN advanced by so many
     std::uint32_t messages = 0;  ///< number of messages completed
@@ -112,12 +108,10 @@ class ReceiveWindow {
 
   /// Highest PSN up to which all packets have been received (cack_psn).
   [[nodiscard]] Psn cack() const noexcept { return cack_; }
-  /// Highest PSN received.
   [[nodiscard]] Psn max_received() const noexcept { return max_received_; }
   /// Packets received above cack (CC_STATE.ooo_count).
   [[nodiscard]] std::uint32_t out_of_order() const noexcept { return out_of_order_; }
   [[nodiscard]] bool settling() const noexcept { return settling_; }  ///< unsettled packets
-  /// Size of the window in packets (MPR_DEST).
   [[nodiscard]] std::uint32_t range() const noexcept { return range_; }
 
   /// Number of consecutive SACKs that cover the whole window, at least 1. One more while a pass is
@@ -145,7 +139,6 @@ class ReceiveWindow {
     return range;
   }
 
-  /// Heap bytes.
   [[nodiscard]] std::size_t memory() const noexcept {
     return (received_.size() + ends_.size() + unsettled_.size()) / 8;
   }
@@ -204,7 +197,6 @@ class InOrderTable {
   explicit InOrderTable(std::uint32_t limit = 0)
       : limit_(limit), slots_(limit == 0 ? 0 : std::bit_ceil(limit)) {}
 
-  /// Empties the table; numbers start at 0.
   void start() noexcept {
     for (Slot& s : slots_) s.present = false;
     next_ = {};
@@ -234,17 +226,14 @@ class InOrderTable {
   }
   /// Last PSN of the message that ready() returned.
   [[nodiscard]] Psn last() const noexcept { return slots_[index(next_)].last; }
-  /// Removes it.
   void pop() noexcept {
     slots_[index(next_)].present = false;
     --held_;
     ++next_;
   }
-  /// Number of the next message.
   [[nodiscard]] RequestNumber next() const noexcept { return next_; }
   [[nodiscard]] bool empty() const noexcept { return held_ == 0; }       ///< none is held
   [[nodiscard]] std::uint32_t limit() const noexcept { return limit_; }  ///< tracked at a time
-  /// Heap bytes.
   [[nodiscard]] std::size_t memory() const noexcept { return slots_.capacity() * sizeof(Slot); }
 
  private:
@@ -281,13 +270,11 @@ struct WimmEntry {
 /// so each one that the cumulative PSN passes is the next one, or the peer has misnumbered.
 class WimmTable {
  public:
-  /// Result of insert().
   enum class Insert : std::uint8_t { ok, overflow, conflict };
 
   /// `limit`: MAX_WIMM_DEST, 1 .. 32,768.
   explicit WimmTable(std::uint32_t limit) : entries_(limit) {}
 
-  /// Empties the table; numbers start at 0.
   void start() noexcept {
     for (auto& e : entries_) e.present = false;
     next_ = Rqmsn{};
@@ -331,7 +318,6 @@ class WimmTable {
     const WimmEntry& e = entries_[head_];
     return e.last_psn.after(end) ? nullptr : &e;
   }
-  /// Removes the one that ready() returned.
   void pop() noexcept {
     entries_[head_].present = false;
     --passed_;
@@ -341,13 +327,11 @@ class WimmTable {
   }
   [[nodiscard]] std::size_t limit() const noexcept { return entries_.size(); }  ///< MAX_WIMM_DEST
   [[nodiscard]] Rqmsn next() const noexcept { return next_; }                   ///< next delivery
-  /// Heap bytes.
   [[nodiscard]] std::size_t memory() const noexcept {
     return entries_.capacity() * sizeof(WimmEntry);
   }
 
  private:
-  /// The entry of a number, by its distance from next_.
   [[nodiscard]] WimmEntry& at(std::size_t distance) noexcept {
     const std::size_t i = head_ + distance;
     return entries_[i < entries_.size() ? i : i - entries_.size()];

@@ -47,7 +47,6 @@ struct Ended {
 /// RequesterState::window.
 class Requester {
  public:
-  /// The arguments must outlive this object.
   Requester(Context& context, Teardown& teardown) : ctx_(context), teardown_(teardown) {}
 
   /// A queue pair moves to RTS: requests are numbered anew.
@@ -68,7 +67,6 @@ class Requester {
   /// A Transport ACK, under the same conditions. A NAK moves the queue pair to ERR.
   void on_ack(Time now, QueuePairState& qp, const wire::RxPacket& packet) noexcept;
 
-  /// Do queue pairs wait for review()?
   [[nodiscard]] bool review_requested() const noexcept { return !to_review_.empty(); }
   /// Infers losses for all queue pairs with new SACKs. Call it when everything that has arrived by
   /// `now` was received: after a scheduling delay, SACKs of several planes are queued, and judging
@@ -77,14 +75,11 @@ class Requester {
   /// Packets that a port did not send. They go back to "not sent" without a trace in congestion
   /// control. Control packets among them are simply lost.
   void on_untransmitted(Time now, std::span<const wire::TxPacket> packets) noexcept;
-  /// The queue pair's timer has expired.
   void on_timer(Time now, QueuePairState& qp) noexcept;
-  /// Writes the reliability probe of a control item.
   void write_probe(Time now, const ControlItem& item, QueuePairState& qp,
                    wire::TxPacket& packet) noexcept;
 
  private:
-  /// The transmission of a packet that was given up.
   struct LostPacket {
     path::PathIndex path = path::kNoPath;  ///< on which it was sent
     std::uint32_t size = 0;                ///< nominal size, bytes
@@ -125,7 +120,6 @@ class Requester {
 
   Context& ctx_;
   Teardown& teardown_;
-  /// Queue pairs with new SACKs.
   intrusive::list<
       QueuePairState,
       intrusive::member_hook<QueuePairState, QueuePairState::Hook, &QueuePairState::review_hook>,

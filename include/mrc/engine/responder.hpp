@@ -25,13 +25,11 @@ namespace mrc::inline v0_1::engine {
 /// time.
 class Responder {
  public:
-  /// The arguments must outlive this object.
   Responder(Context& context, Teardown& teardown) : ctx_(context), teardown_(teardown) {}
 
   /// A queue pair moves to RTR: its responder state begins anew.
   void start(QueuePairState& qp) noexcept;
 
-  /// A data packet for a queue pair in RTR or RTS.
   void on_data(Time now, QueuePairState& qp, const wire::RxPacket& packet) noexcept;
   /// There is room for further responses: executes READs and atomics that wait for it, and
   /// completes the receives behind them. `plane`: for a NAK.
@@ -39,7 +37,6 @@ class Responder {
   /// Port of `plane`: it no longer writes payload of the packet `psn`, which it had reported
   /// unsettled, to memory.
   void on_settled(Time now, QueuePairState& qp, Plane plane, Psn psn) noexcept;
-  /// A reliability probe for a queue pair in RTR or RTS.
   void on_probe(Time now, QueuePairState& qp, const wire::RxPacket& packet) noexcept;
   /// The timer of a queue pair has expired: sends a Transport ACK that has waited long enough.
   void on_timer(Time now, QueuePairState& qp) noexcept;
@@ -54,7 +51,6 @@ class Responder {
 
  private:
   // SEND, READ and atomics
-  /// What becomes of a data packet.
   enum class Fate : std::uint8_t {
     accept,  ///< it is placed: it counts as received
     drop,    ///< it does not count as received, and was answered if it had to be

@@ -71,7 +71,6 @@ struct PacketSlice {
       last;              ///< last packet of the message
 };
 
-/// Packets of a message.
 [[nodiscard]] constexpr std::uint32_t packets_of(std::uint32_t length, std::uint32_t mtu) noexcept {
   return std::max(1u, (length + mtu - 1) / mtu);
 }
@@ -144,7 +143,6 @@ class DataSender {
                   wire::TxBurst& burst) noexcept;
 
  private:
-  /// What a packet that is sent is.
   enum class Copy : std::uint8_t {
     first,    ///< the first transmission
     again,    ///< a retransmission of a lost packet

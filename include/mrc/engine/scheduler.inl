@@ -580,7 +580,6 @@ void ControlSender::complete_piece(const ControlItem& item, std::uint32_t paddin
   }
 }
 
-/// Puts the peer's tag into a packet.
 [[gnu::always_inline]] inline void ControlSender::stamp(wire::TxPacket& packet,
                                                         const wire::Tag& tag) noexcept {
   if (!tag) return;

@@ -15,7 +15,6 @@
 
 namespace mrc::inline v0_1::reliability {
 
-/// State of a packet in the send window.
 enum class PacketState : std::uint8_t {
   outstanding,  ///< sent, not reported
   reported,     ///< received by the peer (SACK bit or cumulative PSN)
@@ -46,9 +45,7 @@ struct PacketRecord {
 };
 static_assert(sizeof(PacketRecord) == 12);
 
-/// Records per chunk, one bit each in a word.
 inline constexpr std::uint32_t kRecordsPerChunk = 64;
-/// Transmission counts saturate here.
 inline constexpr std::uint32_t kManyTransmissions = 3;
 /// Upper bound of `now - sent` within a chunk that is being sent from: earlier send times are
 /// raised to this. Sufficient for loss inference by age while round trips take at most half of it.
@@ -67,7 +64,6 @@ struct PacketChunk {
   std::uint64_t reported = 0;
   std::array<PacketRecord, kRecordsPerChunk> records;  ///< by PSN modulo their number
 
-  /// What `sent` of a record has room for.
   static constexpr std::uint32_t kSpanMask = (1u << 30) - 1;
   /// Value of `sent` for a record sent now. Times of a chunk more than a second apart don't fit;
   /// the base then moves, at most once in 73 ms.
@@ -95,7 +91,6 @@ static_assert(sizeof(PacketChunk) == 800);
 /// Accessor of a packet in a send window. Valid as long as the packet is in the window.
 class Packet {
  public:
-  /// The packet with record `index` of `chunk`.
   Packet(PacketChunk& chunk, std::uint32_t index) noexcept : chunk_(&chunk), index_(index) {}
 
   [[nodiscard]] PacketState state() const noexcept {
@@ -103,9 +98,7 @@ class Packet {
     if (record().reported != 0) return PacketState::reported;
     return (chunk_->lost & bit()) != 0 ? PacketState::lost : PacketState::outstanding;
   }
-  /// Outstanding, and has never been lost.
   [[nodiscard]] bool first_try() const noexcept { return (chunk_->first_try & bit()) != 0; }
-  /// Time and path of the last transmission.
   [[nodiscard]] Time sent() const noexcept { return chunk_->base + Duration{record().sent}; }
   [[nodiscard]] std::uint16_t path() const noexcept { return record().path; }
   /// Number of transmissions; kManyTransmissions: that many or more.
@@ -131,7 +124,6 @@ class PacketPool {
   using Index = std::uint32_t;  ///< of a chunk
   static constexpr Index kNone = ~Index{0};
 
-  /// Room for at least `packets` records.
   explicit PacketPool(std::size_t packets)
       : chunks_((packets + kRecordsPerChunk - 1) / kRecordsPerChunk) {
     free_.reserve(chunks_.size());
@@ -185,12 +177,10 @@ class SendWindow {
     slots_ = std::max(kRecordsPerChunk, std::bit_ceil(limit));
     chunks_.resize(slots_ / kRecordsPerChunk, PacketPool::kNone);
   }
-  /// Empties the window; the next packet gets PSN `first`.
   void start(Psn first) noexcept {
     clear();
     unacked_ = next_ = first_try_from_ = first;
   }
-  /// Removes all packets and releases the chunks.
   void clear() noexcept {
     for (auto& c : chunks_) {
       if (c != PacketPool::kNone) pool_->release(c);
@@ -203,9 +193,8 @@ class SendWindow {
 
   /// Oldest PSN that is not cumulatively acknowledged; next() if none.
   [[nodiscard]] Psn unacked() const noexcept { return unacked_; }
-  /// PSN of the next packet.
   [[nodiscard]] Psn next() const noexcept { return next_; }
-  /// Number of PSNs in the window, and of outstanding and lost packets among them.
+  /// PSNs in the window.
   [[nodiscard]] std::uint32_t span() const noexcept {
     return static_cast<std::uint32_t>(next_ - unacked_);
   }
@@ -240,12 +229,10 @@ class SendWindow {
     ++next_;
     return true;
   }
-  /// Whether another packet fits a window of `range` PSNs.
   [[nodiscard]] bool open(std::uint32_t range) const noexcept {
     return span() < std::min(range, slots_);
   }
 
-  /// The packet with this PSN; needs contains(psn).
   [[nodiscard]] Packet at(Psn psn) const noexcept {
     return {(*pool_)[chunks_[chunk_of(psn)]], psn.value() % kRecordsPerChunk};
   }
@@ -260,7 +247,6 @@ class SendWindow {
     prefetch(&(*pool_)[chunk].records[psn.value() % kRecordsPerChunk], 8 * sizeof(PacketRecord));
   }
 
-  /// Records the retransmission of a lost packet.
   void resend(Psn psn, Time now, std::uint16_t path) noexcept {
     const Packet packet = at(psn);
     PacketRecord& r = packet.record();
@@ -347,9 +333,7 @@ class SendWindow {
     PacketRecord& r = packet.record();
     if (r.transmissions == 1) r.transmissions = 0;
   }
-  /// The oldest lost PSN; needs lost() > 0.
   [[nodiscard]] Psn first_lost() const noexcept { return first_lost(unacked_); }
-  /// The oldest lost PSN that is not before `from`; next() if none.
   [[nodiscard]] Psn first_lost(Psn from) const noexcept {
     return find(from, [](const PacketChunk& c) { return c.lost; });
   }
@@ -376,18 +360,15 @@ class SendWindow {
     const std::uint32_t reports = sent_later - silent_later;
     return reports == 0 && probed_after(order) ? 1 : reports;
   }
-  /// Whether a probe sent after this position was answered.
   [[nodiscard]] bool probed_after(std::uint32_t order) const noexcept {
     return after(probe_order_, order);
   }
-  /// Position of a probe sent now in the send order.
   [[nodiscard]] std::uint32_t send_order() const noexcept { return next_order_; }
   /// A probe sent at this position was answered, so it overtook packets sent before it.
   void on_probe_answered(std::uint32_t order) noexcept {
     if (after(order, probe_order_)) probe_order_ = order;
   }
 
-  /// Heap bytes of this window, including the pool's chunks in use.
   [[nodiscard]] std::size_t memory() const noexcept {
     const auto none = std::count(chunks_.begin(), chunks_.end(), PacketPool::kNone);
     return chunks_.capacity() * sizeof(PacketPool::Index) +
@@ -406,7 +387,6 @@ class SendWindow {
   [[nodiscard]] static bool after(std::uint32_t order, std::uint32_t other) noexcept {
     return static_cast<std::int32_t>(order - other) > 0;
   }
-  /// The `n` lowest bits, 1 .. 64.
   [[nodiscard]] static std::uint64_t low_bits(std::uint32_t n) noexcept {
     return ~std::uint64_t{0} >> (64 - n);
   }
@@ -484,7 +464,6 @@ class SendWindow {
     }
   }
 
-  /// Position of a packet sent now, as stored in its record.
   [[nodiscard]] std::uint16_t next_place() noexcept {
     if (next_order_ % kOrderCheck == 0) [[unlikely]]
       keep_orders_near();
@@ -561,7 +540,6 @@ class SendWindow {
 /// PSN, merged with the retransmitted ones. Packets already visited may be declared lost meanwhile.
 class SendOrder {
  public:
-  /// Starts at the packet sent longest ago.
   explicit SendOrder(SendWindow& window) noexcept
       : window_(&window),
         first_try_(window.find_first_try(window.first_try_from_)),
@@ -571,15 +549,12 @@ class SendOrder {
     choose();
   }
 
-  /// Whether all packets have been visited.
   [[nodiscard]] bool done() const noexcept {
     return resent_left_ == 0 && first_try_ == window_->next_;
   }
-  /// PSN of the current packet; needs !done().
   [[nodiscard]] Psn psn() const noexcept {
     return on_resent_ ? window_->psn_of_slot(resent_) : first_try_;
   }
-  /// Moves to the next packet in send order.
   void advance() noexcept {
     if (!on_resent_)
       first_try_ = window_->find_first_try(first_try_ + 1);
@@ -639,7 +614,6 @@ class RetryCounter {
     const unsigned doublings = expired_ > linear_ ? expired_ - linear_ : 0;
     return std::max(floor, timeout_value(std::min<unsigned>(exponent_ + doublings, longest_)));
   }
-  /// Uses a retry for an expired timer; false if none is left.
   [[nodiscard]] bool take() noexcept {
     if (!take_refused()) return false;
     wait_longer();
@@ -649,7 +623,6 @@ class RetryCounter {
   void wait_longer() noexcept {
     if (expired_ < linear_ + kMaxTimeoutExponent) ++expired_;
   }
-  /// Uses a retry for a refusal; false if none is left.
   [[nodiscard]] bool take_refused() noexcept {
     if (exponential_ >= kRetryForever) {
       if (used_ < linear_ + kMaxTimeoutExponent) ++used_;
@@ -670,23 +643,19 @@ class RetryCounter {
     ++unacknowledged_;
     return true;
   }
-  /// A reliability probe was answered.
   void on_answer() noexcept {
     ++answers_;
     answered_ = true;
   }
-  /// Was a probe answered since the last call?
   [[nodiscard]] bool take_answered() noexcept { return std::exchange(answered_, false); }
   /// The peer made progress: restores all retries.
   void reset() noexcept {
     used_ = expired_ = 0;
     answers_ = unacknowledged_ = 0;
   }
-  /// Retries taken since the last progress.
   [[nodiscard]] unsigned used() const noexcept { return used_; }
   /// Expirations since then, those of wait_longer(), which take no retry, included.
   [[nodiscard]] unsigned expired() const noexcept { return expired_; }
-  /// Probes answered since the last progress.
   [[nodiscard]] std::uint32_t answers() const noexcept { return answers_; }
 
  private:
@@ -705,7 +674,6 @@ class RetryCounter {
 /// delays added by hosts (a receiver that is not scheduled), which base_rtt does not include.
 class RttEstimator {
  public:
-  /// Adds a measured round-trip time.
   void sample(Duration rtt) noexcept {
     latest_ = rtt;
     if (samples_ == 0) {
@@ -718,7 +686,6 @@ class RttEstimator {
     }
     if (samples_ < 8) ++samples_;
   }
-  /// Smoothed round-trip time; 0 before the first sample.
   [[nodiscard]] Duration smoothed() const noexcept { return smoothed_; }
   /// A round-trip time after which it pays to ask whether something was lost: as bound(), but
   /// neither one late sample nor a strong variation takes it far beyond the usual time. 0 before
@@ -772,7 +739,6 @@ struct LossRule {
   }
 };
 
-/// Most packets that one walk over the send order visits.
 inline constexpr std::uint32_t kMaxLossWalk = 64;
 /// The same while packets marked as passed are still to be found.
 inline constexpr std::uint32_t kMaxPassedWalk = 512;
