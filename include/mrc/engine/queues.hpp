@@ -568,7 +568,8 @@ class Completions {
   }
   [[nodiscard]] bool take_overrun() noexcept { return std::exchange(overrun_pending_, false); }
 
-  // The caller of these makes sure that one at a time waits for each number.
+  // One event of each kind waits for each number at a time: the callers of report_error() and
+  // report_srq_limit() see to that.
 
   bool report_error(Qpn qpn) noexcept { return failed_.push_back(qpn); }
   void report_last_wqe(Qpn qpn) noexcept {

@@ -51,26 +51,24 @@ class Responder {
 
  private:
   // SEND, READ and atomics
-  enum class Fate : std::uint8_t {
-    accept,  ///< it is placed: it counts as received
-    drop,    ///< it does not count as received, and was answered if it had to be
-  };
-  Fate take_operation(Time now, QueuePairState& qp, const wire::RxPacket& packet,
+  // True: the packet is placed and counts as received. False: it does not count, and was answered
+  // if it had to be.
+  bool take_operation(Time now, QueuePairState& qp, const wire::RxPacket& packet,
                       const wire::WriteView& w, std::size_t length) noexcept;
-  Fate take_send(Time now, QueuePairState& qp, const wire::RxPacket& packet,
+  bool take_send(Time now, QueuePairState& qp, const wire::RxPacket& packet,
                  const wire::WriteView& w) noexcept;
-  Fate take_request(Time now, QueuePairState& qp, const wire::RxPacket& packet,
+  bool take_request(Time now, QueuePairState& qp, const wire::RxPacket& packet,
                     const wire::WriteView& w) noexcept;
-  Fate take_response(Time now, QueuePairState& qp, const wire::RxPacket& packet,
+  bool take_response(Time now, QueuePairState& qp, const wire::RxPacket& packet,
                      const wire::WriteView& w) noexcept;
   [[nodiscard]] QpErrorCause check_request(const QueuePairState& qp, const PeerRequest& request,
                                            std::size_t payload) noexcept;
-  Fate refuse_in_turn(Time now, QueuePairState& qp, const wire::RxPacket& packet, Psn psn,
+  bool refuse_in_turn(Time now, QueuePairState& qp, const wire::RxPacket& packet, Psn psn,
                       QpErrorCause cause) noexcept;
   [[nodiscard]] bool has_receive(QueuePairState& qp, std::uint32_t ahead) noexcept;
-  Fate ask_to_wait(Time now, QueuePairState& qp, const wire::RxPacket& packet,
+  bool ask_to_wait(Time now, QueuePairState& qp, const wire::RxPacket& packet,
                    const wire::WriteView& w) noexcept;
-  Fate ask_to_repeat(Time now, QueuePairState& qp, const wire::RxPacket& packet,
+  bool ask_to_repeat(Time now, QueuePairState& qp, const wire::RxPacket& packet,
                      const wire::WriteView& w) noexcept;
   void respond(QueuePairState& qp, const PeerRequest& request, RequestNumber number) noexcept;
   bool execute(Time now, QueuePairState& qp, Plane plane) noexcept;

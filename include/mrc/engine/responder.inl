@@ -170,9 +170,8 @@ void Responder::on_data(Time now, QueuePairState& qp, const wire::RxPacket& pack
 
   const std::size_t length = w.payload.size() + packet.placed;
   const bool end = wire::is_last(w.bth->opcode());
-  const bool placed = wire::is_write(w.bth->opcode())
-                          ? take_write(now, qp, packet, w, length, end)
-                          : take_operation(now, qp, packet, w, length) == Fate::accept;
+  const bool placed = wire::is_write(w.bth->opcode()) ? take_write(now, qp, packet, w, length, end)
+                                                      : take_operation(now, qp, packet, w, length);
   if (!placed) return;
   // Peers may count from any number on ([O-15]); the next packet of the oldest message has it.
   if (psn == rx.window.cack() + 1) rx.next_msn = w.meth->msn;
@@ -220,26 +219,19 @@ void Responder::on_timer(Time now, QueuePairState& qp) noexcept {
   const Psn psn = w.bth->psn();
   const MemoryEntry* region = nullptr;
   if (const QpErrorCause c = check_write(qp, w, length, &region); c != QpErrorCause::none) {
-    if (detail::doubt(qp, psn, c))
-      ++ctx_.stats.drops.bad_key;
-    else
-      refuse_in_turn(now, qp, packet, psn, c);
+    if (!detail::doubt(qp, psn, c)) return refuse_in_turn(now, qp, packet, psn, c);
+    ++ctx_.stats.drops.bad_key;
     return false;
   }
   const bool in_order = psn == rx.window.cack() + 1;
   const bool defers =
       !in_order && end && packet.placed == 0 && region != nullptr && region->in_message_order();
-  if (defers && ctx_.deferred.full()) {
-    ask_to_repeat(now, qp, packet, w);
-    return false;
-  }
+  if (defers && ctx_.deferred.full()) return ask_to_repeat(now, qp, packet, w);
   if (w.imm != nullptr) {
     using reliability::WimmTable;
     const std::int32_t ahead = Rqmsn{w.meth->rqmsn.value()} - rx.wimms.next();
-    if (qp.rc && ahead >= 0 && !has_receive(qp, static_cast<std::uint32_t>(ahead))) {
-      ask_to_wait(now, qp, packet, w);
-      return false;
-    }
+    if (qp.rc && ahead >= 0 && !has_receive(qp, static_cast<std::uint32_t>(ahead)))
+      return ask_to_wait(now, qp, packet, w);
     const auto inserted = rx.wimms.insert(
         Rqmsn{w.meth->rqmsn.value()}, {psn, w.imm->immediate, static_cast<std::uint32_t>(length),
                                        true, w.bth->solicited_event(), false, true});
@@ -552,13 +544,12 @@ template <class Sges>
 }  // namespace detail
 
 /// A data packet that is no write.
-Responder::Fate Responder::take_operation(Time now, QueuePairState& qp,
-                                          const wire::RxPacket& packet, const wire::WriteView& w,
-                                          std::size_t length) noexcept {
+bool Responder::take_operation(Time now, QueuePairState& qp, const wire::RxPacket& packet,
+                               const wire::WriteView& w, std::size_t length) noexcept {
   const wire::Opcode opcode = w.bth->opcode();
   if (!qp.rc) {  // not agreed on: no opcode of MRC (mrc-1.0 §2.13)
     ++ctx_.stats.drops.malformed;
-    return Fate::drop;
+    return false;
   }
   if (length != w.payload.size())  // placed by a port, which knows writes only
     return refuse_in_turn(now, qp, packet, w.bth->psn(), QpErrorCause::bad_request);
@@ -569,13 +560,12 @@ Responder::Fate Responder::take_operation(Time now, QueuePairState& qp,
 
 /// A request that is not allowed takes its turn: the packet is dropped, and comes again, until
 /// everything before it is executed and answered. So what was posted before it succeeds.
-Responder::Fate Responder::refuse_in_turn(Time now, QueuePairState& qp,
-                                          const wire::RxPacket& packet, Psn psn,
-                                          QpErrorCause cause) noexcept {
+bool Responder::refuse_in_turn(Time now, QueuePairState& qp, const wire::RxPacket& packet, Psn psn,
+                               QpErrorCause cause) noexcept {
   const Psn cack = qp.rx.window.cack();
   const bool turn = psn == cack + 1 && (!qp.rc || qp.rc_state->all_answered(cack));
   if (!qp.rc || turn) refuse(now, qp, packet, psn, cause);
-  return Fate::drop;
+  return false;
 }
 
 // ---------------------------------------------------------------------------------------- SEND
@@ -596,26 +586,26 @@ bool Responder::has_receive(QueuePairState& qp, std::uint32_t ahead) noexcept {
 }
 
 /// No receive is posted: the message waits (RNR).
-Responder::Fate Responder::ask_to_wait(Time now, QueuePairState& qp, const wire::RxPacket& packet,
-                                       const wire::WriteView& w) noexcept {
+bool Responder::ask_to_wait(Time now, QueuePairState& qp, const wire::RxPacket& packet,
+                            const wire::WriteView& w) noexcept {
   queue_nack(now, qp, packet, w.bth->psn(), detail::timestamp_in(w),
              wire::NackReason::receiver_not_ready);
   ++qp.stats.receiver_not_ready;
-  return Fate::drop;
+  return false;
 }
 
 /// There is no room to hold the end of its message back: the packet is to come again. Room comes
 /// back when the gap before it is filled; the SACK shows the gap.
-Responder::Fate Responder::ask_to_repeat(Time now, QueuePairState& qp, const wire::RxPacket& packet,
-                                         const wire::WriteView& w) noexcept {
+bool Responder::ask_to_repeat(Time now, QueuePairState& qp, const wire::RxPacket& packet,
+                              const wire::WriteView& w) noexcept {
   const Psn psn = w.bth->psn();
   queue_nack(now, qp, packet, psn, detail::timestamp_in(w), wire::NackReason::no_resource);
   queue_sack(qp, packet, psn, detail::timestamp_in(w));
-  return Fate::drop;
+  return false;
 }
 
-Responder::Fate Responder::take_send(Time now, QueuePairState& qp, const wire::RxPacket& packet,
-                                     const wire::WriteView& w) noexcept {
+bool Responder::take_send(Time now, QueuePairState& qp, const wire::RxPacket& packet,
+                          const wire::WriteView& w) noexcept {
   using reliability::WimmTable;
   ResponderState& rx = qp.rx;
   const Psn psn = w.bth->psn();
@@ -633,7 +623,7 @@ Responder::Fate Responder::take_send(Time now, QueuePairState& qp, const wire::R
   for (const ReceiveSge& s : sges)  // of a shared queue, it may have been withdrawn by force
     if (ctx_.memory.find(s.lkey) == nullptr) {
       teardown_.fail(qp, QpErrorCause::memory_withdrawn, WcStatus::wr_flush_err);
-      return Fate::drop;
+      return false;
     }
   if (w.reth->dma_length > detail::room_of(sges))
     return refuse_in_turn(now, qp, packet, psn, QpErrorCause::receive_too_short);
@@ -666,7 +656,7 @@ Responder::Fate Responder::take_send(Time now, QueuePairState& qp, const wire::R
                            });
   }
   detail::scatter(ctx_.memory, sges, w.reth->va, payload);
-  return Fate::accept;
+  return true;
 }
 
 // ---------------------------------------------------------------------------- READ and atomics
@@ -689,8 +679,8 @@ QpErrorCause Responder::check_request(const QueuePairState& qp, const PeerReques
                                                    Access::remote_atomic, &region));
 }
 
-Responder::Fate Responder::take_request(Time now, QueuePairState& qp, const wire::RxPacket& packet,
-                                        const wire::WriteView& w) noexcept {
+bool Responder::take_request(Time now, QueuePairState& qp, const wire::RxPacket& packet,
+                             const wire::WriteView& w) noexcept {
   RcState& rc = *qp.rc_state;
   const Psn psn = w.bth->psn();
   const RequestNumber number{w.meth->rqmsn.value()};
@@ -706,7 +696,7 @@ Responder::Fate Responder::take_request(Time now, QueuePairState& qp, const wire
     cause = QpErrorCause::bad_request;
   if (cause != QpErrorCause::none) return refuse_in_turn(now, qp, packet, psn, cause);
   rc.requests.insert(number, psn, request);
-  return Fate::accept;
+  return true;
 }
 
 /// Queues the response to a request that is executed now.
@@ -772,8 +762,8 @@ void Responder::resume(Time now, QueuePairState& qp, Plane plane) noexcept {
 
 // ------------------------------------------------------------------------------------ responses
 
-Responder::Fate Responder::take_response(Time now, QueuePairState& qp, const wire::RxPacket& packet,
-                                         const wire::WriteView& w) noexcept {
+bool Responder::take_response(Time now, QueuePairState& qp, const wire::RxPacket& packet,
+                              const wire::WriteView& w) noexcept {
   RcState& rc = *qp.rc_state;
   const Psn psn = w.bth->psn();
   const RequestNumber number{w.meth->rqmsn.value()};
@@ -799,7 +789,7 @@ Responder::Fate Responder::take_response(Time now, QueuePairState& qp, const wir
   detail::scatter(ctx_.memory, sges, w.reth->va, payload);
   --rc.reads.missing(number);
   qp.tx.on_progress(now);  // the peer is at work
-  return Fate::accept;
+  return true;
 }
 
 /// A packet was accepted: requests of the peer whose turn has come are executed, own ones whose
