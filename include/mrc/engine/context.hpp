@@ -240,7 +240,6 @@ class ReadyQueue {
   void wake(Peer& peer) noexcept {
     if (!peer.ready.empty() && !peer.hook.is_linked()) peers_.push_back(peer);
   }
-  /// Something that may have blocked all peers has changed: a port, or the record pool.
   void wake_all() noexcept;
   void wake_starved() noexcept {
     if (starved_) wake_all();
@@ -299,7 +298,6 @@ class Timers {
  public:
   explicit Timers(Time start) : wheel_(start) {}
 
-  /// When to call expire(): no later than the earliest timer; kNever if none is set.
   [[nodiscard]] Time next_deadline() const noexcept { return wheel_.next_deadline(); }
   /// Nobody drove the engine from `before` to `now`: a stall if a deadline was missed.
   void note_gap(Time before, Time now) noexcept {
@@ -312,7 +310,6 @@ class Timers {
   }
   void cancel(EngineTimer& timer) noexcept { wheel_.cancel(timer); }
 
-  /// Sets the timer of a queue pair to its earliest deadline, or cancels it if there is none.
   void arm(QueuePairState& qp, Time now) noexcept;
   /// Peers without queue pairs have no timer.
   void arm(Peer& peer) noexcept;
@@ -321,7 +318,6 @@ class Timers {
     peer.data_at = now;
     release_probe(peer);
   }
-  /// A probe need not wait for its turn any more: the peer is not idle.
   void release_probe(Peer& peer) noexcept {
     if (peer.held_probe == kNever) [[likely]]
       return;
@@ -382,9 +378,8 @@ struct Context {
     return latest = std::max(latest, now);
   }
 
-  /// Planes in which packets can be sent to a peer: up here, up there, with an address, not too
-  /// narrow here, and not withheld until they have proved that they work. If all are narrow, or all
-  /// are withheld, they are used: there is nothing to lose.
+  /// Planes in which packets can be sent to a peer. If all are narrow, or all are withheld, they
+  /// are used: there is nothing to lose.
   [[nodiscard]] PlaneMask usable_planes(const Peer& peer) const noexcept {
     const PlaneMask all = peer.planes & peer.remote_up & local_up;
     const PlaneMask wide = all & ~local_narrow;
@@ -393,8 +388,8 @@ struct Context {
     return proved != 0 ? proved : up;
   }
 
-  /// Planes in which a peer can be told which ports are up here: usable ones. Without any, all that
-  /// are up here: its ports may have come back, and it could not say so.
+  /// Planes for a port status: without usable ones all that are up here, since the peer's ports may
+  /// have come back.
   [[nodiscard]] PlaneMask planes_to_tell(const Peer& peer) const noexcept {
     const PlaneMask usable = usable_planes(peer);
     return usable != 0 ? usable : peer.planes & local_up;
@@ -427,7 +422,7 @@ struct Context {
     if (qp.rx.ack_by != kNever) queue_ack(qp, qp.rx.ack_plane, false);
   }
 
-  /// To be called after any change to a queue pair in RTS: sets its timer.
+  /// To be called after any change to a queue pair in RTS.
   void rearm(QueuePairState& qp, Time now) noexcept;
 
   /// Finishes the oldest requests that have their Transport ACK and, if they await one, their
@@ -453,8 +448,7 @@ struct Context {
   /// Completes a request. False: the completion queue has no room for it. `as_verbs`: of such a
   /// queue pair, whose slot is free now if nobody can poll the completion.
   bool complete(CqId cq, const Completion& c, bool as_verbs) noexcept;
-  /// Completes the oldest receive request of a queue pair, which no longer uses its memory. False:
-  /// as complete().
+  /// The same for the oldest receive request, which no longer uses its memory.
   bool complete_receive(QueuePairState& qp, const Completion& c) noexcept;
   /// A completion was polled, or never will be: frees the slots that this frees, of a queue pair
   /// that is as in verbs.
@@ -474,7 +468,7 @@ struct Context {
   /// Receives were taken from a shared queue, or its limit was set: raises the event.
   void note_taken(SharedReceiveQueue& srq) noexcept;
 
-  /// A port that reads payload later was given a packet of a request: what waits for it is noted.
+  /// A port that reads payload later was given a packet of a request.
   void hold_payload(QueuePairState& qp, const SendQueue& queue, std::uint32_t position,
                     wire::TxBurst& burst) noexcept;
   /// The part of it that concerns memory regions. False: the packet has nothing of any.
@@ -482,8 +476,7 @@ struct Context {
   /// The reverse, when the port no longer reads the payload. Returns the request's queue pair if
   /// the request still exists and is of a connected one.
   QueuePairState* release_payload(wire::CopyId copy) noexcept;
-  /// Planes in which a packet with payload of `sges` SGEs may be sent: not those of ports that read
-  /// later, while too few further copies can be noted.
+  /// Not those of ports that read later, while too few further copies can be noted.
   [[nodiscard]] PlaneMask planes_for_payload(std::uint32_t sges) const noexcept {
     return options.holding_planes == 0 || copies.room() >= sges ? ~PlaneMask{0}
                                                                 : ~options.holding_planes;
@@ -577,8 +570,7 @@ enum class WaitsFor : std::uint8_t {
   return WaitsFor::port;
 }
 
-/// Ends connections: the transition of a queue pair to ERR, and its removal from everything that it
-/// shares with others (mrc-1.0 §2.11).
+/// Ends connections: to ERR, and out of all that queue pairs share (mrc-1.0 §2.11).
 class Teardown {
  public:
   explicit Teardown(Context& context) : ctx_(context) {}
@@ -587,8 +579,7 @@ class Teardown {
   /// all other posted requests are flushed. Does nothing in ERR.
   void fail(QueuePairState& qp, QpErrorCause cause, WcStatus status,
             std::optional<std::uint32_t> position = std::nullopt) noexcept;
-  /// Fails the queue pairs of completion queues that were overrun. Called at the end of each input:
-  /// an overrun is detected while a queue pair is being modified.
+  /// Called at the end of each input: an overrun is detected while a queue pair is being modified.
   void fail_overrun_queues() noexcept;
   /// A request for a queue pair in ERR that is as in verbs: flushed. Errc::queue_full,
   /// Errc::too_many_sges.

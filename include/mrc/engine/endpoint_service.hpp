@@ -37,16 +37,13 @@ struct ResponseInput {
 /// port status, which tells peers the ports that are up. A plane that is said to be up again, here
 /// or there, is probed before it is used.
 ///
-/// Between OpenMRC peers such packets are addressed to one of the queue pairs that connect the two
-/// devices, and carry its tag: nobody else can send them. Other peers address them to QPN 2, as
-/// mrc-1.0 says, which anybody can do who can use their address. Then a port status is a hint: the
-/// planes that it withdraws are probed, and withheld if they stay silent.
+/// Between OpenMRC peers such packets go to one of the queue pairs that connect the two devices,
+/// with its tag: nobody else can send them. Other peers address them to QPN 2, as mrc-1.0 says, and
+/// so can anybody. Then a port status is a hint: the planes that it withdraws are probed, and
+/// withheld if they stay silent.
 ///
-/// Between OpenMRC peers probes that are to prove that a path or a plane carries data are as long
-/// as the longest data packet. Where full-size packets vanish, small probes beside them tell a
-/// plane that is too narrow from one that is dead (path::SizeTrials). Where a port hands bursts
-/// over in one piece, probes in one piece beside single ones tell whether such pieces arrive
-/// (path::PieceTrials).
+/// Between OpenMRC peers probes that are to prove a path or a plane are as long as the longest data
+/// packet; path::SizeTrials and path::PieceTrials say what smaller ones, and pieces, show.
 ///
 /// Peers that no data is exchanged with share a rate of probes (EngineOptions::idle_probes): with
 /// thousands of them, bad paths would otherwise cost more than data.
@@ -91,18 +88,16 @@ class EndpointService {
 
   // --- Of the engine
 
-  /// An endpoint request. Applies a port status and queues the response. `via`: the queue pair of
-  /// ours whose tag it carries, or null. Without a tag it is dropped as DropStats::foreign unless
-  /// it comes from a peer without tags, or there is room for it in poll_unconnected_request().
+  /// `via`: the queue pair of ours whose tag the packet carries, or null. A request without one is
+  /// dropped as DropStats::foreign unless it comes from a peer without tags, or there is room for
+  /// it in poll_unconnected_request().
   void on_request(Time now, const wire::RxPacket& packet, QueuePairState* via) noexcept;
-  /// An endpoint response. It confirms the path of an EV probe, or ends the repetition of a port
-  /// status. Without a matching open request it is kept for poll_response() if it carries no tag
-  /// and there is room, else dropped (DropStats::stale).
+  /// Without a matching open request it is kept for poll_response() if it carries no tag and there
+  /// is room, else dropped (DropStats::stale).
   void on_response(Time now, const wire::RxPacket& packet, QueuePairState* via) noexcept;
   void on_resolution(const wire::RxPacket& packet) noexcept;
   /// A packet of a peer has arrived in a plane that is not among Peer::trusted.
   void on_traffic(Time now, Peer& peer, Plane plane) noexcept;
-  /// A peer's timer has expired: probes and port status that are due.
   void on_timer(Time now, Peer& peer) noexcept;
 
   /// As those of Engine. All peers with queue pairs are told.
@@ -111,7 +106,6 @@ class EndpointService {
   /// A queue pair was connected to `peer`. Port changes are announced to, and paths probed of, only
   /// peers with queue pairs: with the first one both begin.
   void on_connected(Time now, Peer& peer) noexcept;
-  /// Tells the path set of a peer which planes are usable.
   void update_planes(Peer& peer) noexcept;
   /// The usable planes towards a peer, or its paths, may have changed.
   void on_planes_changed(Time now, Peer& peer) noexcept;

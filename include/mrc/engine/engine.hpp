@@ -54,14 +54,11 @@ class Engine {
   /// the same region in another engine, if both are to have one.
   Result<std::uint32_t> register_memory(void* address, std::uint64_t length, Access access, PdId pd,
                                         std::optional<std::uint32_t> key = std::nullopt);
-  /// True while posted requests use the region: deregister_memory() needs `force`.
   [[nodiscard]] bool memory_in_use(std::uint32_t key) noexcept;
-  /// True while queue pairs or memory regions belong to the protection domain.
   [[nodiscard]] bool pd_in_use(PdId pd) noexcept;
   /// Errc::in_use while posted requests use it, unless `force`: their queue pairs go to ERR. The
   /// key is invalid from now on; the memory itself may be read until copies_held() is 0.
   Errc deregister_memory(std::uint32_t key, bool force = false) noexcept;
-  /// Copies of bytes of a memory region that ports still read, also after it was deregistered.
   [[nodiscard]] std::uint32_t copies_held(std::uint32_t key) const noexcept {
     return ctx_.memory.copies(key);
   }
@@ -82,7 +79,6 @@ class Engine {
   Result<SrqId> create_srq(PdId pd, std::uint32_t depth, std::uint32_t sges);
   /// Errc::in_use while a queue pair uses it.
   Errc destroy_srq(SrqId srq) noexcept;
-  /// Posts a receive request for whichever of its queue pairs needs one first.
   Errc post_receive(SrqId srq, const ReceiveRequest& request) noexcept;
   /// As soon as fewer than `limit` receives are left, Event::Kind::srq_limit is raised, once; 0:
   /// never. Errc::invalid_argument if it is larger than the depth.
@@ -216,12 +212,11 @@ class Engine {
 
   // --- Outputs ----------------------------------------------------------------------------------
 
-  /// Appends packets to send now, control packets first, on ports of `free_planes` only.
+  /// Appends packets to send now on ports of `free_planes`, control packets first.
   void poll_transmit(Time now, PlaneMask free_planes, wire::TxBurst& burst) noexcept;
   /// When to call on_time(): no later than the earliest timer; kNever if no timer is set.
   [[nodiscard]] Time next_deadline() const noexcept { return ctx_.timers.next_deadline(); }
-  /// Is there something for poll_transmit(): control packets, losses to infer, a queue pair ready,
-  /// datagrams to send or to complete?
+  /// Is there something for poll_transmit()?
   [[nodiscard]] bool has_output() const noexcept {
     return !ctx_.control.empty() || !ctx_.ready.empty() || requester_.review_requested() ||
            (ctx_.service != nullptr && ctx_.service->has_output());
@@ -235,11 +230,11 @@ class Engine {
   [[nodiscard]] EndpointService& endpoint() noexcept { return endpoint_; }
   [[nodiscard]] const EndpointService& endpoint() const noexcept { return endpoint_; }
 
-  /// Some path became ASSUMED_BAD or GOOD, a plane narrow or wide, or bursts in it vanish or do so
-  /// no longer: there is something for the take_ functions that follow.
+  /// Is there something for the take_ functions that follow?
   [[nodiscard]] bool has_path_events() const noexcept { return ctx_.path_events != 0; }
-  /// Calls fn(const Peer&, const path::PathEvent&) for each path that became ASSUMED_BAD or GOOD
-  /// since the last call.
+  // The take_ functions tell of what has changed since their last call.
+
+  /// Calls fn(const Peer&, const path::PathEvent&) for each path that became ASSUMED_BAD or GOOD.
   template <class F>
   void take_path_events(F&& fn) noexcept {
     ctx_.path_events = 0;
@@ -248,8 +243,7 @@ class Engine {
       while (peer.paths.poll_event(event)) fn(std::as_const(peer), event);
     });
   }
-  /// Calls fn(const Peer&, PlaneMask) for each peer with the planes towards it that carry no
-  /// packets of full size any more, or do so again, since the last call (Peer::narrow).
+  /// fn(const Peer&, PlaneMask): planes that became narrow or wide (Peer::narrow).
   template <class F>
   void take_narrow_changes(F&& fn) noexcept {
     ctx_.objects.for_each_peer([&](Peer& peer) {
@@ -257,8 +251,7 @@ class Engine {
       if (changed != 0) fn(std::as_const(peer), changed);
     });
   }
-  /// Calls fn(const Peer&, path::PathIndex) for each peer with a path that was found to carry no
-  /// packets of full size, while others of its plane do (Peer::narrow_path).
+  /// fn(const Peer&, path::PathIndex): a narrow path in a plane with wide ones (Peer::narrow_path).
   template <class F>
   void take_narrow_paths(F&& fn) noexcept {
     ctx_.objects.for_each_peer([&](Peer& peer) {
@@ -266,8 +259,7 @@ class Engine {
       if (path != path::kNoPath) fn(std::as_const(peer), path);
     });
   }
-  /// Calls fn(const Peer&, PlaneMask) for each peer with the planes in which what leaves in one
-  /// piece vanishes on the way to it since the last call (Peer::pieces), or no longer does.
+  /// fn(const Peer&, PlaneMask): planes in which pieces vanish, or no longer do (Peer::pieces).
   template <class F>
   void take_piece_changes(F&& fn) noexcept {
     ctx_.objects.for_each_peer([&](Peer& peer) {

@@ -307,14 +307,13 @@ struct FinishedMessage {
 
 /// Responder state of a queue pair (mrc-1.0 §2.5, Table 7-5). Written by Responder.
 struct ResponderState {
-  /// Allocates its tables for mpr_dest, max_wimm_dest and the receive queue. `settling`: packets
-  /// can be unsettled (RxPacket::unsettled).
+  /// `settling`: packets can be unsettled (RxPacket::unsettled).
   ResponderState(const QpInit& init, bool settling)
       : receives(init.capacity.receive, init.capacity.receive_sges),
         wimms(init.attributes.max_wimm_dest),
         window(init.attributes.mpr_dest * kMprUnit, settling) {}
 
-  /// Gives the tables the sizes of `attributes`; what they held is lost. Throws std::bad_alloc.
+  /// What the tables held is lost. Throws std::bad_alloc.
   void resize(const QpAttributes& attributes) {
     if (window.range() != attributes.mpr_dest * kMprUnit)
       window = reliability::ReceiveWindow(attributes.mpr_dest * kMprUnit, window.settling());
@@ -466,8 +465,7 @@ struct QueuePairState : EngineTimer {
   }
 };
 
-/// Least bytes that a packet counts as, in plane windows and quanta: receive buffers spend about
-/// this much on a small packet.
+/// Least bytes that a packet counts as: receive buffers spend about this much on a small one.
 inline constexpr std::uint32_t kLeastCharge = 1024;
 
 /// A peer that no data was exchanged with for so long is idle.
@@ -572,7 +570,6 @@ struct Peer : EngineTimer {
     return sizes.probed() && (narrow >> plane & 1) == 0;
   }
 
-  /// A packet of that nominal size is lost, which was sent in `plane`.
   void on_loss(Plane plane, std::uint32_t size, Time now) noexcept {
     if (is_large(size)) (void)sizes.on_loss(plane, now);
     (void)pieces.on_loss(plane, now);
@@ -582,7 +579,6 @@ struct Peer : EngineTimer {
     return ready.empty() && now - data_at >= kIdleAfter;
   }
 
-  /// A packet was sent in `plane`. The plane is full once its window is used up.
   void charge(Plane plane, std::uint32_t size) noexcept {
     std::uint64_t& inflight = plane_inflight[plane];
     inflight += std::max(size, kLeastCharge);

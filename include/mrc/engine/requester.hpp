@@ -59,12 +59,11 @@ class Requester {
   /// Posts a request to a queue pair in RTS. Nothing is posted if it fails.
   Errc post(Time now, QueuePairState& qp, const SendRequest& request) noexcept;
 
-  /// A SACK for a queue pair in RTS, or with RC in RTR. If it does not fit the queue pair's state,
-  /// it is dropped and counted (DropStats::stale, implausible).
+  /// These are for a queue pair in RTS, or with RC in RTR. What does not fit its state is dropped
+  /// and counted (DropStats::stale, implausible).
   void on_sack(Time now, QueuePairState& qp, const wire::RxPacket& packet) noexcept;
-  /// A NACK, under the same conditions. UNEXP_EVENT moves the queue pair to ERR.
+  /// UNEXP_EVENT moves the queue pair to ERR, as does a NAK in on_ack().
   void on_nack(Time now, QueuePairState& qp, const wire::RxPacket& packet) noexcept;
-  /// A Transport ACK, under the same conditions. A NAK moves the queue pair to ERR.
   void on_ack(Time now, QueuePairState& qp, const wire::RxPacket& packet) noexcept;
 
   [[nodiscard]] bool review_requested() const noexcept { return !to_review_.empty(); }

@@ -205,7 +205,6 @@ void Requester::attach(Time now, QueuePairState& qp) noexcept {
   return Errc::ok;
 }
 
-/// Copies inline data, or the checked SGEs, behind the send queue entry.
 [[gnu::always_inline]] inline void Requester::copy_sges(SendWqe& w,
                                                         const SendRequest& request) noexcept {
   if (w.flags.inline_data) {
@@ -327,7 +326,6 @@ bool Requester::on_refused(Time now, QueuePairState& qp, Psn psn) noexcept {
   return true;
 }
 
-/// The peer has refused a packet that it may accept later.
 void Requester::note_refused(QueuePairState& qp, Psn psn) noexcept {
   qp.tx.window.at(psn).set_missed(reliability::Missed::refused);
   ++qp.stats.refused;
@@ -734,7 +732,6 @@ void Requester::apply_mark(Time now, QueuePairState& qp, const wire::SackPacket&
     ctx_.timers.arm(*qp.peer);  // the path is probed from now on
 }
 
-/// Everything up to `cack` has arrived.
 void Requester::take_cack(Time now, QueuePairState& qp, Psn cack) noexcept {
   if (cack.before(qp.tx.window.unacked())) return;
   qp.tx.window.acknowledge(
@@ -757,7 +754,6 @@ void Requester::take_sack_bits(Time now, QueuePairState& qp, Psn base, std::uint
   }
 }
 
-/// A packet is reported as received, for the first time.
 [[gnu::always_inline]] inline void Requester::on_reported(Time now, QueuePairState& qp, Psn psn,
                                                           reliability::Packet packet) noexcept {
   Peer& peer = *qp.peer;

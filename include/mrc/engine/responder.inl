@@ -210,7 +210,6 @@ void Responder::on_timer(Time now, QueuePairState& qp) noexcept {
   if (now >= qp.rx.ack_by) ctx_.queue_held_ack(qp);
 }
 
-/// A packet of a write: checks and places it. False if it does not count as received.
 [[gnu::always_inline]] inline bool Responder::take_write(Time now, QueuePairState& qp,
                                                          const wire::RxPacket& packet,
                                                          const wire::WriteView& w,
@@ -336,7 +335,6 @@ void Responder::place(QueuePairState& qp, const wire::WriteView& w, const Memory
   copy_payload(region->access, to, w.payload.data(), length);
 }
 
-/// Makes the deferred stores of messages before which nothing is missing any more.
 void Responder::write_deferred(QueuePairState& qp) noexcept {
   ctx_.deferred.release(qp.rx.deferred, qp.rx.window.cack(), [&](const DeferredStores::Store& s) {
     // Checked when they were deferred, but the region may have been deregistered meanwhile.
@@ -503,7 +501,6 @@ void for_each_piece(const Sges& sges, std::uint64_t offset, Bytes bytes, F&& pla
   }
 }
 
-/// Copies the part of a message that begins at `offset` to its scatter list.
 template <class Sges>
 void scatter(MemoryTable& memory, const Sges& sges, std::uint64_t offset, Bytes bytes) noexcept {
   for_each_piece(sges, offset, bytes, [&](const auto& sge, std::uint8_t* to, Bytes piece) {
@@ -585,7 +582,6 @@ bool Responder::has_receive(QueuePairState& qp, std::uint32_t ahead) noexcept {
   return own.size() > ahead;
 }
 
-/// No receive is posted: the message waits (RNR).
 bool Responder::ask_to_wait(Time now, QueuePairState& qp, const wire::RxPacket& packet,
                             const wire::WriteView& w) noexcept {
   queue_nack(now, qp, packet, w.bth->psn(), detail::timestamp_in(w),
@@ -699,7 +695,6 @@ bool Responder::take_request(Time now, QueuePairState& qp, const wire::RxPacket&
   return true;
 }
 
-/// Queues the response to a request that is executed now.
 void Responder::respond(QueuePairState& qp, const PeerRequest& request,
                         RequestNumber number) noexcept {
   SendWqe& w = qp.rc_state->responses.post();

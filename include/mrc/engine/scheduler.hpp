@@ -120,9 +120,8 @@ enum class SendStatus : std::uint8_t {
   burst_full  ///< no room in the TxBurst
 };
 
-/// Sends data packets, one at a time: a retransmission or the next packet of the send queue. Checks
-/// all windows (mrc-1.0 §2.4 MPR, §2.8 max_wimm, §6 congestion window, planes), chooses the path
-/// (§3.5), enters the packet into all accounts and writes it into a TxBurst.
+/// Sends data packets, one at a time: checks all windows (mrc-1.0 §2.4 MPR, §2.8 max_wimm, §6
+/// congestion window, planes), chooses the path (§3.5) and writes the packet into a TxBurst.
 class DataSender {
  public:
   explicit DataSender(Context& context) : ctx_(context) {}
@@ -191,8 +190,7 @@ class Scheduler {
   Scheduler(Context& context, Requester& requester, ControlSender& control, DataSender& data)
       : ctx_(context), requester_(requester), control_(control), data_(data) {}
 
-  /// Appends packets until the burst is full or nothing may be sent. `free_planes`: ports with
-  /// room.
+  /// `free_planes`: ports with room.
   void poll_transmit(Time now, PlaneMask free_planes, wire::TxBurst& burst) noexcept;
 
  private:

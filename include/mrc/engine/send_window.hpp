@@ -337,7 +337,7 @@ class SendWindow {
   [[nodiscard]] Psn first_lost(Psn from) const noexcept {
     return find(from, [](const PacketChunk& c) { return c.lost; });
   }
-  /// The oldest PSN not reported, outstanding or lost; next() if none.
+  /// next() if none.
   [[nodiscard]] Psn first_unreported() const noexcept {
     Psn p = unacked_;
     while (p != next_ && at(p).state() == PacketState::reported) ++p;
@@ -536,8 +536,8 @@ class SendWindow {
   std::uint16_t newest_resent_ = 0;
 };
 
-/// Iterates over a window's outstanding packets in send order: those at their first try, ordered by
-/// PSN, merged with the retransmitted ones. Packets already visited may be declared lost meanwhile.
+/// A window's outstanding packets in send order: those at their first try merged with the
+/// retransmitted ones. Packets already visited may be declared lost meanwhile.
 class SendOrder {
  public:
   explicit SendOrder(SendWindow& window) noexcept
@@ -600,8 +600,7 @@ class RetryCounter {
   static constexpr Duration kLongestUnacknowledged = std::chrono::seconds(10);
 
   RetryCounter() = default;
-  /// `timeout_exponent`: n of T; `linear`, `exponential`: numbers of retries; `longest`: the n at
-  /// which doubling ends.
+  /// `longest`: the n at which doubling ends.
   RetryCounter(unsigned timeout_exponent, unsigned linear, unsigned exponential,
                unsigned longest = kMaxTimeoutExponent) noexcept
       : exponent_(static_cast<std::uint8_t>(std::min(timeout_exponent, kMaxTimeoutExponent))),
@@ -609,7 +608,7 @@ class RetryCounter {
         linear_(static_cast<std::uint8_t>(linear)),
         exponential_(static_cast<std::uint8_t>(exponential)) {}
 
-  /// Current timeout, at least `floor` (mrc-1.0 [O-20]: 2 x base_rtt).
+  /// `floor`: mrc-1.0 [O-20], 2 x base_rtt.
   [[nodiscard]] Duration timeout(Duration floor) const noexcept {
     const unsigned doublings = expired_ > linear_ ? expired_ - linear_ : 0;
     return std::max(floor, timeout_value(std::min<unsigned>(exponent_ + doublings, longest_)));
@@ -697,8 +696,7 @@ class RttEstimator {
   [[nodiscard]] Duration likely() const noexcept { return smoothed_ + 2 * variation_; }
   /// The newest sample and a quarter: after a stall of the peer its other responses are as late.
   [[nodiscard]] Duration recent() const noexcept { return latest_ + latest_ / 4; }
-  /// A rarely exceeded round-trip time; 0 before the first sample. At least 1.25 times the latest
-  /// sample: after a stall of the peer its other responses are as late.
+  /// A rarely exceeded round-trip time; 0 before the first sample.
   [[nodiscard]] Duration bound() const noexcept {
     return std::max(smoothed_ + 4 * variation_, recent());
   }
