@@ -60,8 +60,7 @@ class ObjectTables {
   Result<Qpn> next_number();
   void take_number() noexcept { free_qps_.pop_front(); }
   void return_number(Qpn qpn) noexcept { (void)free_qps_.push_back(place_of(qpn)); }
-  /// The place of a number in tables of queue pairs: less than EngineOptions::max_qps for one that
-  /// is in use.
+  /// Less than EngineOptions::max_qps for a number that is in use.
   [[nodiscard]] std::uint32_t place_of(Qpn qpn) const noexcept {
     return (value(qpn) & ((1u << index_bits_) - 1)) - kFirstUserQpn;
   }
@@ -428,9 +427,8 @@ struct Context {
   /// Finishes the oldest requests that have their Transport ACK and, if they await one, their
   /// response.
   static void finish(QueuePairState& qp) noexcept;
-  /// Removes the oldest requests that are done, up to the first of which a port holds a copy, and
-  /// completes them. In ERR all requests count as done: the others are flushed. Likewise responses,
-  /// which nobody is told of.
+  /// Removes and completes the oldest requests that are done, up to the first of which a port holds
+  /// a copy; responses without completion. In ERR all count as done, and are flushed.
   void retire(QueuePairState& qp) noexcept;
   void release_memory(SendWqe& wqe) noexcept;
   [[nodiscard]] static SendQueue& queue_of(QueuePairState& qp, bool response) noexcept {

@@ -150,7 +150,6 @@ class EndpointService {
   std::uint16_t open_request(PeerId peer, wire::EndpointOp op, path::PathIndex path) noexcept;
   std::uint16_t queue_probe(Peer& peer, path::PathIndex path, bool full_size = false,
                             path::Piece piece = path::Piece::single) noexcept;
-  void queue_proof(Peer& peer, path::PathIndex path) noexcept;
   void queue_port_status(Time now, Peer& peer) noexcept;
   void write_request(Time now, const ControlItem& item, Peer& peer, const QueuePairState* via,
                      wire::TxPacket& packet) noexcept;

@@ -323,8 +323,8 @@ void EndpointService::on_timer(Time now, Peer& peer) noexcept {
   peer.reverse.set_rtt(peer.congestion.base_rtt());
   if (may_probe(now, peer, peer.paths.next_probe())) {
     const path::PathIndex bad = peer.paths.poll_probe(now);
-    queue_proof(peer, bad);
     if (bad != path::kNoPath) {  // a plane of which no path is left may be too narrow only
+      probe_path(peer, bad);
       const PlaneMask plane = plane_bit(peer.paths[bad].plane);
       if ((peer.paths.usable_planes() & plane) == 0)
         peer.sizes.on_silence(plane, now);
@@ -391,11 +391,6 @@ std::uint16_t EndpointService::queue_probe(Peer& peer, path::PathIndex path, boo
   return item.id;
 }
 
-/// A probe that is to prove that the path carries data.
-void EndpointService::queue_proof(Peer& peer, path::PathIndex path) noexcept {
-  if (path != path::kNoPath) queue_probe(peer, path, peer.probes_full_size(peer.paths[path].plane));
-}
-
 /// Probes planes that may be too narrow, by any of their paths. What was in flight when a plane was
 /// taken out of use is lost in it, and says nothing.
 void EndpointService::queue_size_trial(Time now, Peer& peer) noexcept {
@@ -448,7 +443,7 @@ void EndpointService::queue_trial(Time now, Peer& peer) noexcept {
     if (path == path::kNoPath)
       peer.trials.stop(*plane);  // there is nothing that could be used
     else
-      queue_proof(peer, path);
+      probe_path(peer, path);
   }
   if (peer.trials.withheld() != withheld) on_planes_changed(now, peer);
 }

@@ -566,15 +566,13 @@ Errc Engine::enter_rtr(QueuePairState& qp, const RemoteQp& remote, const RtrAttr
   return Errc::ok;
 }
 
-/// Before anything has arrived.
 void Engine::size_responder(QueuePairState& qp, const QpAttributes& a) {
   qp.rx.resize(a);
   if (qp.init.srq && qp.rx.receives.capacity() < a.max_wimm_dest)
     qp.rx.receives = ReceiveQueue(a.max_wimm_dest, qp.rx.receives.sge_limit());
 }
 
-/// The limits as responder that are given with RTS, as far as they can still change: see
-/// RtsAttributes.
+/// As far as they can still change: see RtsAttributes.
 void Engine::change_responder(QueuePairState& qp, QpAttributes& wanted) {
   const QpAttributes& now = qp.attributes;
   if (qp.heard) {
@@ -591,7 +589,6 @@ void Engine::change_responder(QueuePairState& qp, QpAttributes& wanted) {
   if (qp.peer != nullptr) responder_.start(qp);
 }
 
-/// The peer is known, in RTR or RTS.
 void Engine::attach(QueuePairState& qp, const RemoteQp& remote, Peer& peer) noexcept {
   qp.remote = remote;
   if (qp.trims_given) qp.remote.trim_nack = qp.trims;
@@ -609,7 +606,6 @@ void Engine::attach(QueuePairState& qp, const RemoteQp& remote, Peer& peer) noex
   responder_.start(qp);
 }
 
-/// The requester half starts to work.
 void Engine::begin_sending(Time now, QueuePairState& qp) noexcept {
   if (!qp.active) requester_.start(qp);
   qp.active = true;
@@ -619,8 +615,7 @@ void Engine::begin_sending(Time now, QueuePairState& qp) noexcept {
   endpoint_.on_connected(now, *qp.peer);
 }
 
-/// A request was posted that the peer, which was not known then, does not offer: the position of
-/// the oldest one.
+/// The oldest request that the peer, which was not known when it was posted, does not offer.
 std::optional<std::uint32_t> Engine::unsupported_request(QueuePairState& qp) noexcept {
   const SendQueue& q = qp.tx.queue;
   if (qp.rc && qp.remote.max_rd_atomic_dest > 0) return std::nullopt;

@@ -289,8 +289,8 @@ inline void copy_payload(Access access, std::uint8_t* to, const std::uint8_t* fr
     copy_ascending(to, from, n);
 }
 
-/// The copies of payload that ports still read after they have taken a packet, each with what waits
-/// for it: the completion of a posted request, and the deregistration of memory regions.
+/// The copies of payload that ports still read after they have taken a packet. The completion of a
+/// posted request waits for each, and the deregistration of memory regions.
 class CopyTable {
  public:
   struct Request {
@@ -451,9 +451,8 @@ class DeferredStores {
 /// Puts data packets together that arrive in parts (wire/transport.hpp).
 ///
 /// A packet has one place, given by its queue pair and PSN. Parts of two transmissions of it may be
-/// mixed: both have the same payload. Another packet takes the place from one that is not complete,
-/// which is sent again. Parts of an earlier connection, or so old that PSNs may have come round,
-/// are never mixed with new ones. Memory that is never used is never touched.
+/// mixed. Another packet takes the place from one that is not complete, which is sent again. Parts
+/// of another connection, or so old that PSNs may have come round, are not mixed with new ones.
 class PartAssembly {
  public:
   /// Room for `places` incomplete packets of up to `payload` bytes; with 0 no part is accepted.
@@ -463,10 +462,9 @@ class PartAssembly {
         places_(places),
         buffers_(std::make_unique_for_overwrite<std::uint8_t[]>(std::size_t{places} * stride_)) {}
 
-  /// Adds a part that belongs to the connection: the caller has checked its tag, and wire::check().
-  /// Returns the whole packet if this was the last one that it lacked; its bytes are valid until
-  /// the next call. It is checked no further than the parts are. `malformed` is set if the part
-  /// fits no packet.
+  /// Needs a part with the connection's tag that has passed wire::check(). Returns the whole
+  /// packet, checked no further, if this was the last one that it lacked; its bytes are valid until
+  /// the next call. `malformed` is set if the part fits no packet.
   [[gnu::noinline]] std::optional<wire::RxPacket> add(Time now, const wire::RxPacket& part,
                                                       bool& malformed) noexcept {
     const auto& bth = wire::view_as<wire::Bth>(part.bytes);
@@ -511,8 +509,7 @@ class PartAssembly {
     return out;
   }
 
-  /// Parts that arrive further apart do not belong together: within this time PSNs do not come
-  /// round, at any speed that sockets reach.
+  /// Within this time PSNs do not come round, at any speed that sockets reach.
   static constexpr Duration kLifetime = std::chrono::seconds(1);
 
  private:

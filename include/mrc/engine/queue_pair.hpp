@@ -261,7 +261,6 @@ struct RequesterState {
   /// that has answered a probe, though not often enough to be GOOD again, is worth more.
   [[nodiscard]] bool in_vain() const noexcept { return retries.expired() >= 2; }
 
-  /// The cumulative PSN advanced or a message completed (mrc-1.0 §2.10).
   void on_progress(Time now) noexcept {
     ++acknowledged;
     start_anew(now);
@@ -272,7 +271,6 @@ struct RequesterState {
     probes = probe_series = 0;
     timer_start = now;
   }
-  /// Most series of probes that retransmissions begin before there is progress.
   static constexpr std::uint8_t kMaxProbeSeries = 8;
   /// After a retransmission a new series of probes begins. Not for ever: the timer is to expire
   /// where only probes get through, as on a path with too small an MTU.

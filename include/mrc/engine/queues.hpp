@@ -180,8 +180,8 @@ static_assert(sizeof(LocalSge) == 16);
 /// pool, each followed by fixed room for its SGEs or inline data. Only the constructor allocates.
 class SendQueue {
  public:
-  /// Room for `capacity` entries with up to `sges` SGEs or `inline_bytes` bytes each, in `pool`,
-  /// which must outlive the queue. `keep_slots`: see PolledSlots. Throws std::bad_alloc.
+  /// `sges`, `inline_bytes`: most of an entry. `keep_slots`: see PolledSlots. Throws
+  /// std::bad_alloc.
   SendQueue(SendPool& pool, std::uint32_t capacity, std::uint32_t sges, std::uint32_t inline_bytes,
             bool keep_slots = false)
       : pool_(&pool),
@@ -407,8 +407,8 @@ class ReceiveQueue {
   std::vector<ReceiveSge> sges_;      ///< by slot, room_ each
 };
 
-/// Receive requests that several queue pairs of one engine share. Each takes the oldest one when
-/// the first packet of a message that needs it, or a datagram, arrives.
+/// Each queue pair takes the oldest receive when the first packet of a message that needs it, or a
+/// datagram, arrives.
 struct SharedReceiveQueue {
   SharedReceiveQueue(SrqId number, PdId domain, std::uint32_t depth, std::uint32_t sges)
       : id(number), pd(domain), receives(depth, sges) {}
@@ -472,8 +472,7 @@ class CompletionRing {
   Ring<Completion> ring_;
 };
 
-/// What an application waits for, beside completions themselves. Each event stays queued until it
-/// is polled.
+/// What an application waits for beside completions.
 struct EngineEvent {
   enum class Kind : std::uint8_t {
     completion,  ///< an armed completion queue got a completion
@@ -657,8 +656,7 @@ struct ControlItem {
   return static_cast<std::uint16_t>(value(qpn));
 }
 
-/// Makes the header of a control packet where it is sent from, for the caller to fill in behind
-/// `bth`.
+/// A header to be sent, for the caller to fill in behind `bth`.
 template <class Header>
 [[nodiscard]] Header& make_header(wire::TxPacket& packet, const wire::Bth& bth) noexcept {
   static_assert(alignof(Header) == 1 && std::is_trivially_copyable_v<Header>);
@@ -686,8 +684,7 @@ class ControlQueue {
     if (number != nullptr) *number = first_ + static_cast<std::uint32_t>(ring_.size());
     return ring_.push_back(item);
   }
-  /// The targets of entries for which gone(item) is true exist no more, and their numbers may be
-  /// reused.
+  /// The targets of entries for which gone(item) is true exist no more.
   template <class F>
   void invalidate(F&& gone) noexcept {
     for (std::size_t i = 0; i < ring_.size(); ++i) {

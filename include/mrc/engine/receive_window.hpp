@@ -81,7 +81,6 @@ class ReceiveWindow {
     }
     return psn == cack_ + 1 ? advance(complete) : Advance{};
   }
-  /// The same, for who does not ask where messages begin.
   Advance accept(Psn psn, bool end) noexcept {
     return accept(psn, end, true, [](Psn, Psn) {});
   }

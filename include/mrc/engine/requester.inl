@@ -67,8 +67,7 @@ namespace detail {
   return a.first.before(b.first) ? a : b;
 }
 
-/// The oldest messages that were sent whole and end with or before `psn`. Takes time for these
-/// only.
+/// The oldest messages that were sent whole and end with or before `psn`.
 [[gnu::noinline]] inline Ended ended_by(QueuePairState& qp, Psn psn) noexcept {
   Ended ended;
   const auto count = [&](const SendQueue& q) {
@@ -184,8 +183,7 @@ void Requester::attach(Time now, QueuePairState& qp) noexcept {
 
 // ------------------------------------------------------------------------------------- posting
 
-/// Checks the SGEs of a request against the queue pair's capacity and the memory regions; `length`
-/// is their sum.
+/// `length` becomes the sum of the SGEs.
 [[gnu::always_inline]] inline Errc Requester::check_sges(const QueuePairState& qp,
                                                          const SendRequest& request,
                                                          std::uint64_t& length) noexcept {
@@ -722,8 +720,7 @@ detail::RttSample Requester::sample_probe(Time now, QueuePairState& qp,
   return sample;
 }
 
-/// Applies a SACK's mark to the path of its trigger; to the path with the reflected EV if the
-/// trigger is unknown.
+/// To the path with the reflected EV if that of the trigger is unknown.
 void Requester::apply_mark(Time now, QueuePairState& qp, const wire::SackPacket& sack,
                            path::PathIndex path) noexcept {
   if (path == path::kNoPath) path = qp.peer->paths.find(sack.seth.entropy());
@@ -784,8 +781,8 @@ inline constexpr unsigned kSilentTimeouts = 3;
 /// long.
 inline constexpr Duration kBusyHost = std::chrono::milliseconds(100);
 
-/// Removes an outstanding packet from the accounts of bytes in flight. That of congestion control
-/// follows with the caller's on_loss(), on_nack(), on_timeout() or on_forget().
+/// The account of congestion control follows with the caller's on_loss(), on_nack(), on_timeout()
+/// or on_forget().
 inline void remove_from_flight(QueuePairState& qp, reliability::Packet packet,
                                std::uint32_t size) noexcept {
   qp.peer->release(qp.peer->paths[packet.path()].plane, size);

@@ -318,8 +318,8 @@ void Responder::on_not_fresh(Time now, QueuePairState& qp, const wire::RxPacket&
                                                    Access::remote_write, region));
 }
 
-/// Writes the payload to its place. Out of order, and if the region is in message order, the stores
-/// of a message's last bytes are deferred until everything before them has arrived.
+/// Out of order, and if the region is in message order, the stores of a message's last bytes are
+/// deferred until everything before them has arrived.
 void Responder::place(QueuePairState& qp, const wire::WriteView& w, const MemoryEntry* region,
                       bool in_order) noexcept {
   if (region == nullptr) return;
@@ -525,8 +525,7 @@ template <class Sges>
   return room;
 }
 
-/// Executes an atomic in this host's byte order, for all threads and processes that share the
-/// memory. Returns what was there.
+/// In this host's byte order. Returns what was there.
 [[nodiscard]] inline std::uint64_t execute_atomic(std::uint64_t address,
                                                   const PeerRequest& r) noexcept {
   auto* const word = reinterpret_cast<std::uint64_t*>(address);

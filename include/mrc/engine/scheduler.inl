@@ -49,7 +49,7 @@ inline constexpr auto kMessageOpcodes = [] {
   return send_new(now, peer, qp, planes, path, burst);
 }
 
-/// The oldest lost packet that may be sent again; the window's next PSN if there is none.
+/// The window's next PSN if no lost packet may be sent again.
 [[gnu::always_inline]] inline Psn DataSender::next_lost(QueuePairState& qp) noexcept {
   const reliability::SendWindow& window = qp.tx.window;
   Psn psn = window.first_lost();

@@ -15,6 +15,7 @@
 
 namespace mrc::inline v0_1::reliability {
 
+/// State of a packet in the send window.
 enum class PacketState : std::uint8_t {
   outstanding,  ///< sent, not reported
   reported,     ///< received by the peer (SACK bit or cumulative PSN)
