@@ -111,9 +111,8 @@ class ObjectTables {
     for (auto it = first; it != last; ++it)
       if (Peer& found = *peer(it->second.id); found.slot == slot) fn(found);
   }
-  /// A peer without tags at address `tag`, that with process number `slot` if there is one, or
-  /// null: other implementations have no slots, and put into an endpoint request what they like
-  /// where OpenMRC has its slot. Of several the newest: the process may have been started again.
+  /// A peer without tags at address `tag`, or null; with process number `slot` if there is one,
+  /// since other implementations have none. Of several the newest: the process may be a new one.
   [[nodiscard]] Peer* plain_peer_at(std::uint64_t tag, std::uint8_t slot) noexcept;
   template <class F>
   void for_each_peer(F&& fn) const {
@@ -146,10 +145,8 @@ class ObjectTables {
   std::uint32_t peer_count_ = 0;
 };
 
-/// Brings into the cache what is needed next, while something else is done. With thousands of queue
-/// pairs each finds its state in main memory: these waits one by one would take as long as the work
-/// (docs/performance_log.md). It reads state and changes none; what it expects wrongly costs time
-/// and nothing else.
+/// Brings into the cache what is needed next. With thousands of queue pairs these waits for main
+/// memory one by one would take as long as the work (docs/performance_log.md). Changes no state.
 class Lookahead {
  public:
   static constexpr std::size_t kBatch = 16;
@@ -177,7 +174,7 @@ class Lookahead {
     }
   }
   /// The packets announced are received now: asks for what an acknowledgement finds through that
-  /// state, in two steps, the second of which reads what the first has asked for.
+  /// state. The second loop reads what the first has asked for.
   void deepen() const noexcept {
     const std::span<const Coming> coming(coming_.data(), count_);
     for (const auto& [qp, data] : coming)
@@ -250,8 +247,7 @@ class ReadyQueue {
   /// are full, and serves it before the queue pairs that wait for the window.
   static void exempt(QueuePairState& qp) noexcept;
   /// The same for the peer's waiting queue pairs with nothing in flight, at most once per `timeout`
-  /// of silence. Called when a queue pair that uses the window times out: those that wait for the
-  /// window then detect a dead peer at the same time, and not one after the other.
+  /// of silence, when one times out: else they would detect a dead peer one after the other.
   void exempt_waiting(Time now, Peer& peer, Duration timeout) noexcept;
 
   [[nodiscard]] bool empty() const noexcept { return peers_.empty(); }
@@ -274,10 +270,9 @@ class ReadyQueue {
   bool starved_ = false;  // some Peer::starved may be non-empty; see wake_starved()
 };
 
-/// The last time that nobody drove the engine although it had something to do: its thread was not
-/// scheduled. Packets that were sent just before may have left at the end of it, and answers have
-/// waited: it counts neither for the age of a packet nor for a timeout. An earlier stall does, so
-/// an engine that is always driven late finds losses, too, if later.
+/// The last time that nobody drove the engine although it had something to do. Packets may have
+/// left at the end of it, and answers have waited: it counts neither for the age of a packet nor
+/// for a timeout. An earlier stall does, so an engine that is always driven late finds losses, too.
 struct Stall {
   /// Missing a deadline by more than this is a stall.
   static constexpr Duration kLeast = std::chrono::microseconds(500);

@@ -109,7 +109,7 @@ class MemoryTable {
     MemoryEntry& e = entries_[index_of(key)];
     if (--e.copies == 0 && !e.live) free_.push_back(index_of(key));
   }
-  /// Copies that ports hold of the bytes of a region, also after remove().
+  /// Also after remove().
   [[nodiscard]] std::uint32_t copies(std::uint32_t key) const noexcept {
     const std::uint32_t index = index_of(key);
     return index < entries_.size() && entries_[index].key == key ? entries_[index].copies : 0;
@@ -122,8 +122,7 @@ class MemoryTable {
     return e.live && e.key == key ? &e : nullptr;
   }
 
-  /// May a peer of a queue pair in `pd` access [address, address + length) under `key`, for which
-  /// it needs `right`? Sets `region` if so.
+  /// May a peer of a queue pair in `pd` do what needs `right`? Sets `region` if so.
   [[nodiscard]] AccessFault check_remote(std::uint32_t key, PdId pd, std::uint64_t address,
                                          std::uint64_t length, Access right,
                                          const MemoryEntry** region) noexcept {
@@ -136,7 +135,6 @@ class MemoryTable {
     return AccessFault::none;
   }
 
-  /// May a request of a queue pair in `pd` use this SGE, for which it needs these rights?
   [[nodiscard]] Errc check_local(const Sge& sge, PdId pd, Access rights) noexcept {
     const MemoryEntry* e = find(sge.lkey);
     if (e == nullptr) return Errc::invalid_lkey;
@@ -178,9 +176,8 @@ inline constexpr std::size_t kPolledWord = 1;
 inline constexpr std::size_t kPolledWord = 8;
 #endif
 
-/// Stores bytes that a program may poll, in aligned words of up to `kWord` bytes. Each store is a
-/// release: a thread that sees one of the bytes through an acquire load also sees everything
-/// written before.
+/// Stores bytes that a program may poll, in aligned words of up to `kWord` bytes, each by a
+/// release.
 template <std::size_t kWord = kPolledWord>
 inline void store_released(std::uint8_t* to, const std::uint8_t* from, std::size_t n) noexcept {
   const auto store = [&]<class Word>(Word* at) {
@@ -325,8 +322,7 @@ class CopyTable {
     head.next = i;
   }
 
-  /// Removes a copy and calls region(key) for each of its regions; returns its request. Nothing
-  /// happens if there is no such copy.
+  /// Calls region(key) for each region of the copy and returns its request, if there is the copy.
   template <class F>
   std::optional<Request> remove(wire::CopyId copy, F&& region) noexcept {
     const std::uint32_t head = index(copy);
@@ -372,9 +368,8 @@ class CopyTable {
   std::vector<std::uint32_t> free_;
 };
 
-/// The last bytes of messages that arrived before packets in front of them, in memory regions in
-/// message order (MemoryEntry::in_message_order()): they are stored once those packets have
-/// arrived. One pool per engine, one list per queue pair, in PSN order.
+/// The last bytes of messages that arrived before packets in front of them, for memory regions in
+/// message order: they are stored once those packets have arrived. One pool per engine.
 class DeferredStores {
  public:
   using Index = std::uint32_t;               ///< in the pool

@@ -113,8 +113,7 @@ class ReceiveWindow {
   [[nodiscard]] bool settling() const noexcept { return settling_; }  ///< unsettled packets
   [[nodiscard]] std::uint32_t range() const noexcept { return range_; }
 
-  /// Number of consecutive SACKs that cover the whole window, at least 1. One more while a pass is
-  /// in progress, since it reaches the beginning last.
+  /// Consecutive SACKs that cover the window. One more during a pass, which ends at the beginning.
   [[nodiscard]] std::uint32_t sacks_for_all() const noexcept {
     const auto span = static_cast<std::uint32_t>(max_received_ - cack_);
     if (span <= 64) return 1;
@@ -310,8 +309,7 @@ class WimmTable {
     }
     return oldest_ahead().last_psn.after(last);
   }
-  /// The next one to deliver, if the cumulative PSN has passed it and it ends with or before `end`;
-  /// else null.
+  /// The next one if the cumulative PSN has passed it and it ends by `end`; else null.
   [[nodiscard]] const WimmEntry* ready(Psn end) const noexcept {
     if (passed_ == 0) return nullptr;  // before any other memory is touched
     const WimmEntry& e = entries_[head_];

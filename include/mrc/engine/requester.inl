@@ -435,8 +435,7 @@ void Requester::fail_by_nak(Time now, QueuePairState& qp, Psn psn,
   teardown_.fail(qp, cause, status, detail::position_of(qp, psn));
 }
 
-/// The oldest messages have their Transport ACK: completes them in posting order, as far as no
-/// response is missing.
+/// Completes the oldest messages in posting order, as far as no response is missing.
 void Requester::complete(Time now, QueuePairState& qp, const detail::Ended& ended) noexcept {
   RequesterState& tx = qp.tx;
   take_cack(now, qp, ended.last);
@@ -595,10 +594,9 @@ inline constexpr Duration kHalfTimestampSpan{128 * 0x8000};
   }
 }
 
-/// Hands a SACK to congestion control. The bytes newly received are those of the packets that it
-/// was the first to report, by the records of this side: peers count rcvd_bytes in several ways
-/// ([C-15]), and no way of counting can corrupt the account that queue pairs share. Of a SACK that
-/// was overtaken nothing else is used: the window follows the present state of the network.
+/// Hands a SACK to congestion control. The bytes newly received are by the records of this side:
+/// peers count rcvd_bytes in several ways ([C-15]). Of a SACK that was overtaken nothing else is
+/// used: the window follows the present state of the network.
 [[gnu::noinline]] inline void feed_congestion(Time now, QueuePairState& qp,
                                               const wire::SackPacket& sack, const RttSample& rtt,
                                               bool overtaken) noexcept {
@@ -777,8 +775,7 @@ namespace detail {
 /// hosts usually keep a process waiting, with T(12) 12.6 ms.
 inline constexpr unsigned kSilentTimeouts = 3;
 
-/// A host with several times as many busy threads as processors keeps a process waiting for so
-/// long.
+/// A host with several times as many busy threads as processors keeps a process waiting so long.
 inline constexpr Duration kBusyHost = std::chrono::milliseconds(100);
 
 /// The account of congestion control follows with the caller's on_loss(), on_nack(), on_timeout()
@@ -835,8 +832,7 @@ void Requester::infer_losses(Time now, QueuePairState& qp) noexcept {
   if (heard < now) tx.loss_check = std::max(tx.loss_check, now + rule.age);
 }
 
-/// Marks an outstanding packet lost. The caller informs congestion control, which subtracts the
-/// packet's size. Nothing if the packet is not outstanding.
+/// Marks an outstanding packet lost. The caller informs congestion control.
 std::optional<Requester::LostPacket> Requester::give_up(QueuePairState& qp, Psn psn) noexcept {
   reliability::SendWindow& window = qp.tx.window;
   const reliability::Packet packet = window.at(psn);

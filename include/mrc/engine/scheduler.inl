@@ -191,8 +191,7 @@ path::PathIndex DataSender::path_for_repeat(Peer& peer, QueuePairState& qp, Plan
   return SendStatus::sent;
 }
 
-/// Adds a packet's part of a message: pointers into the user's memory, or into the send queue for
-/// inline data and the operands of an atomic.
+/// Pointers into the user's memory; inline data and operands of an atomic are in the send queue.
 [[gnu::always_inline]] inline void DataSender::add_payload(SendWqe& w, std::uint32_t offset,
                                                            std::uint32_t length,
                                                            wire::TxBurst& burst) noexcept {
@@ -558,8 +557,8 @@ void ControlSender::count(ControlItem::Kind kind) noexcept {
   ctx_.stats.probe_sacks_sent += kind == ControlItem::Kind::probe_sack;
 }
 
-/// Appends the probe that was appended last once more, so that both leave in one piece; those of
-/// full size more often, if such a piece is not too long for ports.
+/// Appends the newest probe once more, to leave in one piece with it; those of full size more
+/// often.
 void ControlSender::complete_piece(const ControlItem& item, std::uint32_t padding,
                                    wire::TxBurst& burst) noexcept {
   const wire::TxPacket& packet = burst.newest();

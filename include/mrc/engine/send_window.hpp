@@ -50,9 +50,7 @@ inline constexpr std::uint32_t kRecordsPerChunk = 64;
 inline constexpr std::uint32_t kManyTransmissions = 3;
 /// Upper bound of `now - sent` within a chunk that is being sent from: earlier send times are
 /// raised to this. Sufficient for loss inference by age while round trips take at most half of it.
-/// Responses that arrive later and carry a timestamp are attributed to an earlier transmission:
-/// they confirm arrival, but give neither a round-trip time nor a trim of the current transmission.
-/// The retransmission timer stores its own time.
+/// Responses that arrive later confirm arrival only. The retransmission timer has its own time.
 inline constexpr Duration kOldestSent = std::chrono::seconds(1);
 
 /// Records are allocated in chunks of 64 consecutive PSNs: none for an idle QP, as many as its
@@ -172,7 +170,7 @@ class SendWindow {
   SendWindow& operator=(const SendWindow&) = delete;
   ~SendWindow() { clear(); }
 
-  /// Empties the window and changes its limit, as in the constructor. Throws std::bad_alloc.
+  /// Empties the window. Throws std::bad_alloc.
   void resize(std::uint32_t limit) {
     clear();
     slots_ = std::max(kRecordsPerChunk, std::bit_ceil(limit));
@@ -308,11 +306,10 @@ class SendWindow {
     --outstanding_;
     ++lost_;
   }
-  /// Undoes the last transmission of an outstanding packet (the port had no room for it): the
-  /// packet is lost, and its position in the send order is closed, since otherwise later packets
-  /// would seem to have been sent and received after it. Of a retransmission path and time stay, so
-  /// it still counts: which copy arrived is unknown. Linear in the packets sent after it and in
-  /// those between them in the window.
+  /// Undoes the last transmission of an outstanding packet (the port had no room for it): it is
+  /// lost, and its position in the send order is closed, since later packets would seem to have
+  /// overtaken it. Of a retransmission path and time stay, since which copy arrived is unknown.
+  /// Linear in the packets sent after it and in those between them in the window.
   void unsend(Psn psn) noexcept {
     const Packet packet = at(psn);
     if (packet.state() != PacketState::outstanding) return;
@@ -590,9 +587,8 @@ inline constexpr unsigned kRetryForever = 25;
 
 /// The retry counters of a queue pair (mrc-1.0 §2.10, [C-8]): `linear` expirations after T, then
 /// `exponential` ones after 2T, 4T .. T(24), then they are exhausted. Refusals (NACKs for lack of
-/// resources) use up retries too, but do not lengthen the timeout, since the peer responds. A peer
-/// that has received everything, answers probes and sends no Transport ACK costs no retries, but
-/// has a limit of its own: kMostUnacknowledged expirations and kLongestUnacknowledged.
+/// resources) use up retries, too, but do not lengthen the timeout, since the peer responds. A peer
+/// that has received everything and lacks only its Transport ACK has a limit of its own.
 class RetryCounter {
  public:
   /// A live peer may leave a Transport ACK missing for so many expirations of the timer,
@@ -648,7 +644,6 @@ class RetryCounter {
     answered_ = true;
   }
   [[nodiscard]] bool take_answered() noexcept { return std::exchange(answered_, false); }
-  /// The peer made progress: restores all retries.
   void reset() noexcept {
     used_ = expired_ = 0;
     answers_ = unacknowledged_ = 0;
@@ -687,9 +682,8 @@ class RttEstimator {
     if (samples_ < 8) ++samples_;
   }
   [[nodiscard]] Duration smoothed() const noexcept { return smoothed_; }
-  /// A round-trip time after which it pays to ask whether something was lost: as bound(), but
-  /// neither one late sample nor a strong variation takes it far beyond the usual time. 0 before
-  /// the first sample.
+  /// After which it pays to ask whether something was lost: unlike bound() neither one late sample
+  /// nor a strong variation takes it far. 0 before the first sample.
   [[nodiscard]] Duration usual() const noexcept {
     return smoothed_ + std::min(smoothed_, 4 * variation_);
   }
@@ -752,10 +746,8 @@ inline constexpr std::uint32_t kMaxPassedWalk = 512;
   return missed == Missed::absent ? rule.absent_age() : Duration::max();
 }
 
-/// Marks the packets that the rule declares lost: f(psn, packet) is called just before each, oldest
-/// transmission first. Returns when to call again (kNever: not before the next SACK). Walks from
-/// the packet sent longest ago to the first that is too young, or further while passed packets are
-/// still to be found.
+/// Marks the packets that the rule declares lost, oldest transmission first; f(psn, packet) is
+/// called just before each. Returns when to call again (kNever: not before the next SACK).
 template <class F>
 Time infer_losses(SendWindow& window, Time now, LossRule rule, F&& f) noexcept {
   Time again = kNever;
