@@ -519,6 +519,7 @@ enum class WaitsFor : std::uint8_t {
   port,            ///< its turn, or a port with room
 };
 
+/// In one word, as mrc_ctl shows it.
 [[nodiscard]] constexpr const char* to_string(WaitsFor w) noexcept {
   constexpr std::array kNames{"nothing", "peer-device",    "path",
                               "receive", "peer-resources", "answer",
@@ -526,6 +527,7 @@ enum class WaitsFor : std::uint8_t {
   return kNames[static_cast<std::size_t>(w)];
 }
 
+/// Whether something of the queue pair is unanswered.
 [[nodiscard]] inline bool has_in_flight(const QueuePairState& qp) noexcept {
   return !qp.tx.window.empty() || Timers::awaits_answer(qp);
 }

@@ -290,6 +290,7 @@ inline void copy_payload(Access access, std::uint8_t* to, const std::uint8_t* fr
 /// posted request waits for each, and the deregistration of memory regions.
 class CopyTable {
  public:
+  /// A posted request, by its place in a send queue.
   struct Request {
     Qpn qpn{};                   ///< queue pair
     std::uint32_t position = 0;  ///< SendQueue position
@@ -378,6 +379,7 @@ class DeferredStores {
   /// a scatter list of single bytes.
   static constexpr std::uint32_t kBytes = 8;
 
+  /// A deferred store.
   struct Store {
     std::uint64_t address;       ///< destination, virtual address on this host
     std::uint32_t key;           ///< of the memory region, which is looked up before the store
@@ -386,6 +388,7 @@ class DeferredStores {
     std::uint8_t length;         ///< bytes, at most kBytes
     std::uint8_t bytes[kBytes];  ///< data to store
   };
+  /// A queue pair's deferred stores, in PSN order.
   struct List {
     Index head = kNone;  ///< lowest PSN
     Index last = kNone;  ///< highest PSN

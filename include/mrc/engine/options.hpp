@@ -154,10 +154,12 @@ inline void check(std::string_view doing, const std::optional<Field>& bad) {
   if (!bad) return;
   throw Error(Errc::invalid_argument, std::string(doing) + ": " + to_string(*bad));  // set-up
 }
+/// Throws Error that names the first field that is out of its range.
 inline void check(std::string_view doing, std::initializer_list<Field> fields) {
   check(doing, out_of_range(fields));
 }
 
+/// The first number of a capacity that is out of its range.
 [[nodiscard]] constexpr std::optional<Field> out_of_range(const QpCapacity& c) noexcept {
   return out_of_range({{"capacity.send", c.send, 1, kMaxQueue},
                        {"capacity.receive", c.receive, 0, kMaxQueue},
@@ -166,6 +168,7 @@ inline void check(std::string_view doing, std::initializer_list<Field> fields) {
                        {"capacity.inline_bytes", c.inline_bytes, 0, kMaxInlineBytes}});
 }
 
+/// The first attribute that is out of its range.
 [[nodiscard]] constexpr std::optional<Field> out_of_range(const QpAttributes& a) noexcept {
   return out_of_range({{"mtu", a.mtu, kSmallestMtu, kLargestMtu, kMtuUnit},
                        {"mpr", a.mpr, 1, UINT8_MAX},
@@ -194,6 +197,7 @@ inline void check(std::string_view doing, std::initializer_list<Field> fields) {
   return a;
 }
 
+/// What a queue pair has once the attributes of RTS are given.
 [[nodiscard]] constexpr QpAttributes with(QpAttributes a, const RtsAttributes& own) noexcept {
   a.mpr = own.mpr.value_or(a.mpr);
   a.max_wimm = own.max_wimm.value_or(a.max_wimm);

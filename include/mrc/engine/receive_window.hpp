@@ -55,6 +55,7 @@ class ReceiveWindow {
     return out_of_order_ != 0 && received_.test(psn.value()) ? Verdict::duplicate : Verdict::fresh;
   }
 
+  /// The progress made by accept().
   struct Advance {
     std::uint32_t packets = 0;   ///< the cumulative PSN advanced by so many
     std::uint32_t messages = 0;  ///< number of messages completed

@@ -71,6 +71,7 @@ struct PacketSlice {
       last;              ///< last packet of the message
 };
 
+/// Packets of a message.
 [[nodiscard]] constexpr std::uint32_t packets_of(std::uint32_t length, std::uint32_t mtu) noexcept {
   return std::max(1u, (length + mtu - 1) / mtu);
 }

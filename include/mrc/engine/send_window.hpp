@@ -46,7 +46,9 @@ struct PacketRecord {
 };
 static_assert(sizeof(PacketRecord) == 12);
 
+/// Records per chunk, one bit each in a word.
 inline constexpr std::uint32_t kRecordsPerChunk = 64;
+/// Transmission counts saturate here.
 inline constexpr std::uint32_t kManyTransmissions = 3;
 /// Upper bound of `now - sent` within a chunk that is being sent from: earlier send times are
 /// raised to this. Sufficient for loss inference by age while round trips take at most half of it.
@@ -732,6 +734,7 @@ struct LossRule {
   }
 };
 
+/// Most packets that one walk over the send order visits.
 inline constexpr std::uint32_t kMaxLossWalk = 64;
 /// The same while packets marked as passed are still to be found.
 inline constexpr std::uint32_t kMaxPassedWalk = 512;
