@@ -15,56 +15,52 @@
 
 namespace mrc::inline v0_1::path {
 
-/// Which planes towards one destination carry small packets and not those of full size: a switch or
-/// an interface there has too small an MTU. Such a plane answers probes, so nothing else tells.
+/// The earliest time to probe among these planes; kNever if there are none.
+template <class Trials>
+[[nodiscard]] Time earliest_probe(PlaneMask planes, const Trials& trials) noexcept {
+  Time next = kNever;
+  for (; planes != 0; planes &= planes - 1)
+    next = std::min(next, trials[static_cast<std::size_t>(std::countr_zero(planes))].next);
+  return next;
+}
+
+/// Which planes towards one destination have too small an MTU: they carry small packets, probes
+/// among them, and not those of full size.
 ///
-/// * suspected: full-size packets were lost in a row. Rounds of probes decide, one of full size and
-///   a small one: kRounds rounds in which only the small one was answered make the plane narrow,
-///   one answer to a full-size probe clears it. A plane that answers neither is dead, not narrow.
-///   Answers to small probes that were sent before the round say nothing: where packets queue for
-///   long, they come while that to the full-size one is still on its way.
-/// * narrow: probed in full size, at intervals that double. Wide again after kAnswers answers in a
-///   row.
+/// * suspected: full-size packets were lost in a row. Each round has a full-size and a small probe.
+///   kRounds rounds in which only the small one was answered make the plane narrow, one answer to a
+///   full-size probe clears it. Answers to small probes of earlier rounds do not count: in a long
+///   queue they come while the full-size one is still on its way.
+/// * narrow: probed in full size at doubling intervals. Wide after kAnswers answers in a row.
 ///
-/// Data that arrives clears a plane as well, but not where a burst leaves in one piece
-/// (segmentation offload): between virtual interfaces such a piece passes links that are too narrow
-/// for its packets one by one, and single ones, such as retransmissions, never would.
+/// Data that arrives clears a plane, too, unless bursts leave it in one piece: virtual interfaces
+/// pass such a piece on although its packets alone would be too long. To peers without full-size
+/// probes data is the probe in all planes.
 ///
-/// To peers that know no full-size probes data is the probe in all planes: many packets have to be
-/// lost in a row, and for a while, before the plane is suspected, and a narrow plane is tried again
-/// with data.
-///
-/// Sans-IO: the caller sends the probes, the full-size one first, on any path of the plane. No
-/// allocation. One thread at a time.
+/// The caller sends the probes, the full-size one first. No allocation. One thread at a time.
 class SizeTrials {
  public:
   /// `segmenting`: planes in which bursts leave in one piece.
   explicit SizeTrials(PlaneMask segmenting = 0) noexcept : segmenting_(segmenting) {}
 
-  /// Full-size packets lost in a row that make a plane suspected.
-  static constexpr std::uint8_t kLosses = 2;
+  static constexpr std::uint8_t kLosses = 2;  ///< in a row, of full size: suspected
   /// The same where full-size packets can't be probed.
   static constexpr std::uint8_t kUnprobedLosses = 64;
-  /// And the least time from the first of these to the last: a receive buffer that overflows while
-  /// a busy host does not run loses as many in a row.
+  /// And over this time: the receive buffer of a busy host may lose as many in a row.
   static constexpr Duration kUnprobedTime = std::chrono::milliseconds(100);
-  /// Rounds that make a suspected plane narrow.
-  static constexpr std::uint8_t kRounds = 3;
-  /// Answers in a row that make a narrow plane wide again.
-  static constexpr std::uint8_t kAnswers = 3;
-  /// Shortest time of a round, whatever the round-trip time: hosts are late at times.
+  static constexpr std::uint8_t kRounds = 3;   ///< make a suspected plane narrow
+  static constexpr std::uint8_t kAnswers = 3;  ///< in a row: make a narrow plane wide
+  /// Shortest time of a round, for hosts that are late.
   static constexpr Duration kShortestWait = std::chrono::milliseconds(1);
-  /// From a round to the first one of another trial, at least.
+  /// Least time from a round to the next trial.
   static constexpr Duration kPause = std::chrono::milliseconds(10);
   /// Longest interval between probes of a suspected plane.
   static constexpr Duration kLongestWait = std::chrono::milliseconds(100);
-  /// First interval between probes of a narrow plane.
+  /// Intervals between probes of a narrow plane.
   static constexpr Duration kFirstRetry = std::chrono::milliseconds(10);
-  /// The longest one.
   static constexpr Duration kLastRetry = std::chrono::seconds(1);
-  /// First interval between trials with data.
+  /// Intervals between trials with data.
   static constexpr Duration kFirstDataRetry = std::chrono::seconds(1);
-  /// The longest one.
   static constexpr Duration kLastDataRetry = std::chrono::seconds(64);
 
   /// What to send now.
@@ -74,10 +70,9 @@ class SizeTrials {
     bool small = false;  ///< a small one
   };
 
-  /// Can full-size packets be probed? Once true it stays so: all queue pairs to the destination are
-  /// of one program.
+  /// Full-size packets can be probed, from now on: all queue pairs to the destination are of one
+  /// program.
   void allow_probes() noexcept { probed_ = true; }
-  /// See allow_probes().
   [[nodiscard]] bool probed() const noexcept { return probed_; }
 
   /// A full-size packet was lost in the plane. True if it is suspected from now on.
@@ -90,7 +85,7 @@ class SizeTrials {
     if (!probed_ && now - t.next < kUnprobedTime) return false;
     return suspect(plane, now);
   }
-  /// Nothing that was sent to the destination arrives: all planes of these are suspected.
+  /// Nothing that was sent to the destination arrives: suspects these planes.
   void on_silence(PlaneMask planes, Time now) noexcept {
     if (!probed_) return;
     for (PlaneMask m = planes; m != 0; m &= m - 1)
@@ -106,8 +101,7 @@ class SizeTrials {
   /// The plane is down: what it carries is found out when it is back.
   void stop(Plane plane) noexcept { clear(plane); }
 
-  /// The probes to send now; nothing if none are due. They count as sent. May make planes narrow or
-  /// wide. `round_trip`: expected time to an answer.
+  /// The probes to send now, if any are due; they count as sent. `round_trip`: expected.
   [[nodiscard]] std::optional<Probes> poll(Time now, Duration round_trip) noexcept {
     for (PlaneMask m = suspected_ | narrow_; m != 0; m &= m - 1) {
       const auto plane = static_cast<Plane>(std::countr_zero(m));
@@ -139,7 +133,7 @@ class SizeTrials {
     }
     return std::nullopt;
   }
-  /// A probe in this plane, which was sent at `sent`, was answered.
+  /// A probe sent at `sent` was answered.
   void on_answer(Plane plane, bool full, Time sent, Time now) noexcept {
     Trial& t = trials_[plane];
     if ((suspected_ >> plane & 1) != 0) {
@@ -157,10 +151,7 @@ class SizeTrials {
   }
   /// When to call poll(); kNever if no plane is on trial.
   [[nodiscard]] Time next_probe() const noexcept {
-    Time next = kNever;
-    for (PlaneMask m = suspected_ | narrow_; m != 0; m &= m - 1)
-      next = std::min(next, trials_[static_cast<std::size_t>(std::countr_zero(m))].next);
-    return next;
+    return earliest_probe(suspected_ | narrow_, trials_);
   }
 
   /// Planes that carry small packets only.
@@ -224,45 +215,35 @@ class SizeTrials {
   std::array<Trial, kMaxPlanes> trials_{};
 };
 
-/// What leaves a port in one piece, to be cut into packets by the kernel or the NIC.
+/// What leaves a port at once, to be cut into packets by the kernel or the NIC.
 enum class Piece : std::uint8_t {
   single = 0,       ///< one packet, which nothing cuts
   equal = 1,        ///< packets of one length
   shorter_end = 2,  ///< the same with a shorter one at the end
 };
 
-/// In which planes towards one destination what leaves in one piece (segmentation offload) vanishes
-/// although single packets arrive: a kernel, a NIC or a host below this one cuts pieces wrongly,
-/// and says nothing.
+/// In which planes towards one destination pieces (segmentation offload) vanish although single
+/// packets arrive: a kernel, a NIC or a host below this one cuts them wrongly.
 ///
-/// A plane is tried when the destination is first connected to, with small packets, and when
-/// packets are lost in it, or the peer sends again what had arrived, with those of full size.
-/// Rounds of probes decide: pieces of both kinds, and a single packet of the same size on the same
-/// path. kRounds rounds in which the single one was answered, and of one kind never any packet,
-/// show that such pieces vanish; a round in which the single one was lost, too, asks for kPerLoss
-/// more of them. One answer to each kind ends the trial: a queue that overflows takes the ends of
-/// pieces, or whatever comes. So do kMostRounds without a verdict: where most packets are lost (a
-/// firewall that tracks no more connections), those of pieces are. From a loss of a fifth on most
-/// trials end so.
+/// A plane is tried with small packets when the destination is first connected to, and in full size
+/// when packets are lost or the peer repeats itself. A round has pieces of both kinds and a single
+/// packet of the same size on one path. Pieces of a kind vanish if kRounds rounds answered the
+/// single packet and never a piece; each round that lost the single packet, too, asks for kPerLoss
+/// more. One answer to each kind ends the trial (a full queue takes some of any piece), and so do
+/// kMostRounds without a verdict: where most packets are lost, pieces are, too.
 ///
-/// Planes in which pieces vanish are tried again every kRetry.
-///
-/// Sans-IO: the caller sends the probes. No allocation. One thread at a time.
+/// Planes in which pieces vanish are tried again every kRetry. The caller sends the probes. No
+/// allocation. One thread at a time.
 class PieceTrials {
  public:
-  /// Rounds that decide.
-  static constexpr std::uint8_t kRounds = 8;
-  /// So many more for each in which the single packet was not answered.
-  static constexpr std::uint8_t kPerLoss = 3;
-  /// Rounds after which a trial ends.
-  static constexpr std::uint8_t kMostRounds = 40;
-  /// Silent rounds in a row after which a trial ends.
-  static constexpr std::uint8_t kSilentRounds = 10;
-  /// Shortest time of a round, whatever the round-trip time.
+  static constexpr std::uint8_t kRounds = 8;         ///< decide
+  static constexpr std::uint8_t kPerLoss = 3;        ///< more, for each lost single packet
+  static constexpr std::uint8_t kMostRounds = 40;    ///< end a trial
+  static constexpr std::uint8_t kSilentRounds = 10;  ///< in a row: end a trial
+  /// Time of a round.
   static constexpr Duration kShortestWait = std::chrono::milliseconds(1);
-  /// The longest one.
   static constexpr Duration kLongestWait = std::chrono::milliseconds(100);
-  /// From the end of a trial with packets of full size to the next one for the sake of losses.
+  /// From the end of a trial in full size to the next one because of losses.
   static constexpr Duration kPause = std::chrono::milliseconds(100);
   /// From a trial in which pieces vanish to the next.
   static constexpr Duration kRetry = std::chrono::minutes(5);
@@ -285,8 +266,7 @@ class PieceTrials {
       begin(static_cast<Plane>(std::countr_zero(m)), now, false);
     started_ |= planes;
   }
-  /// A packet was lost in the plane, or the peer does not seem to have heard an answer. True if a
-  /// trial begins.
+  /// A packet was lost, or the peer seems to have missed an answer. True if a trial begins.
   bool on_loss(Plane plane, Time now) noexcept {
     if ((segmenting_ & ~on_trial_ & ~singly_ & plane_bit(plane)) == 0) return false;
     if (now < trials_[plane].rest) return false;
@@ -296,9 +276,8 @@ class PieceTrials {
   /// The plane is out of use.
   void stop(Plane plane, Time now) noexcept { end(plane, now); }
 
-  /// The probes to send now; nothing if none are due. They count as sent. `round_trip`: expected
-  /// time to an answer. `full_size`: planes in which probes can have full size; in others there is
-  /// no shorter end.
+  /// The probes to send now, if any are due; they count as sent. `round_trip`: expected.
+  /// `full_size`: planes whose probes can have full size; others have no shorter end.
   [[nodiscard]] std::optional<Probes> poll(Time now, Duration round_trip,
                                            PlaneMask full_size) noexcept {
     for (PlaneMask m = on_trial_ | singly_; m != 0; m &= m - 1) {
@@ -323,13 +302,12 @@ class PieceTrials {
     }
     return std::nullopt;
   }
-  /// A packet of a probe, which was sent at `sent`, was answered.
+  /// A packet of a probe sent at `sent` was answered.
   void on_answer(Plane plane, Piece piece, Time sent, Time now) noexcept {
     if ((on_trial_ >> plane & 1) == 0) return;
     Trial& t = trials_[plane];
     if (piece == Piece::single) {
-      // An earlier one says nothing of this round: its pieces may be on their way, too. But it was
-      // late, not lost.
+      // An earlier one was late, not lost, and says nothing of this round.
       if (t.pending && sent >= t.asked)
         t.single_answered = true;
       else if (t.losses > 0)
@@ -341,10 +319,7 @@ class PieceTrials {
   }
   /// When to call poll(); kNever if no plane is on trial.
   [[nodiscard]] Time next_probe() const noexcept {
-    Time next = kNever;
-    for (PlaneMask m = on_trial_ | singly_; m != 0; m &= m - 1)
-      next = std::min(next, trials_[static_cast<std::size_t>(std::countr_zero(m))].next);
-    return next;
+    return earliest_probe(on_trial_ | singly_, trials_);
   }
 
   /// Planes in which packets have to leave one by one.
@@ -410,24 +385,21 @@ class PieceTrials {
   std::array<Trial, kMaxPlanes> trials_{};
 };
 
-/// The planes towards one destination that have to prove that they work, by answered EV probes:
+/// The planes towards one destination that have to prove by answered EV probes that they work:
 ///
-/// * withheld: it was down and may be back. A port has carrier, or its owner says so, long before
-///   the network behind it forwards. Not used until kAnswers probes in a row were answered.
-/// * suspected: an unauthenticated message reports it down. Stays in use until kMisses probes in a
-///   row were not answered; then withheld.
+/// * withheld: it was down and may be back; carrier comes long before the network behind it
+///   forwards. Not used until kAnswers probes in a row were answered.
+/// * suspected: an unauthenticated message reports it down. In use until kMisses probes in a row
+///   were not answered; then withheld.
 ///
-/// Unanswered probes are repeated with doubling intervals, for ever. Sans-IO: the caller sends the
-/// probes, each on another path of the plane. No allocation. One thread at a time.
+/// Unanswered probes are repeated with doubling intervals, for ever. The caller sends the probes,
+/// each on another path of the plane. No allocation. One thread at a time.
 class PlaneTrials {
  public:
-  /// Consecutive answers after which a plane is trusted again.
-  static constexpr std::uint8_t kAnswers = 3;
-  /// Consecutive unanswered probes after which a suspected plane is withheld.
-  static constexpr std::uint8_t kMisses = 3;
-  /// Shortest time that an answer may take, whatever the round-trip time.
+  static constexpr std::uint8_t kAnswers = 3;  ///< in a row: the plane is trusted again
+  static constexpr std::uint8_t kMisses = 3;   ///< in a row: a suspected plane is withheld
+  /// Intervals between probes of a plane.
   static constexpr Duration kShortestWait = std::chrono::microseconds(100);
-  /// Longest interval between two probes of a plane.
   static constexpr Duration kLongestWait = std::chrono::milliseconds(100);
 
   /// The plane may be back: withheld from now on, and probed.
@@ -441,8 +413,8 @@ class PlaneTrials {
     withheld_ &= ~plane_bit(plane);
     suspected_ &= ~plane_bit(plane);
   }
-  /// Something arrived from there: a withheld plane is probed at once, however long it was silent;
-  /// but once per kLongestWait, since it may be dead in this direction only.
+  /// Something arrived from there: a withheld plane is probed at once. Once per kLongestWait, since
+  /// it may be dead in this direction only.
   void hurry(Plane plane, Time now) noexcept {
     Trial& t = trials_[plane];
     if ((withheld_ & plane_bit(plane)) == 0 || t.misses < kMisses) return;
@@ -463,8 +435,7 @@ class PlaneTrials {
     return true;
   }
 
-  /// The plane to probe now; nothing if no probe is due. It counts as sent. May withhold a
-  /// suspected plane. `round_trip`: expected time to an answer.
+  /// The plane to probe now, if a probe is due; it counts as sent. `round_trip`: expected.
   [[nodiscard]] std::optional<Plane> poll_probe(Time now, Duration round_trip) noexcept {
     for (PlaneMask m = withheld_ | suspected_; m != 0; m &= m - 1) {
       const auto plane = static_cast<Plane>(std::countr_zero(m));
@@ -487,10 +458,7 @@ class PlaneTrials {
   }
   /// When to call poll_probe(); kNever if no plane is on trial.
   [[nodiscard]] Time next_probe() const noexcept {
-    Time next = kNever;
-    for (PlaneMask m = withheld_ | suspected_; m != 0; m &= m - 1)
-      next = std::min(next, trials_[static_cast<std::size_t>(std::countr_zero(m))].next);
-    return next;
+    return earliest_probe(withheld_ | suspected_, trials_);
   }
 
   /// Planes that are not to be used.
@@ -522,23 +490,19 @@ class PlaneTrials {
   std::array<Trial, kMaxPlanes> trials_{};
 };
 
-/// Which bad paths towards one destination carry small packets and not those of full size, while
-/// others of their plane carry both: one hop has too small an MTU. Data leaves such a path alone,
-/// as any bad one; only that people learn of it depends on this. (SizeTrials is about whole
-/// planes.)
+/// Finds bad paths towards one destination that carry small packets and not those of full size,
+/// while others of their plane carry both: one hop has too small an MTU. Only to tell people; data
+/// avoids such a path as any bad one.
 ///
-/// Bad paths are probed in full size. Of one of them at a time, some of these rounds have a small
-/// probe beside it: kRounds in a row in which that alone is answered find the path. Each is found
-/// once.
-///
-/// Sans-IO: the caller sends the probes. No allocation. One thread.
+/// Bad paths are probed in full size. For one of them at a time a small probe goes beside it:
+/// kRounds rounds in a row in which only that is answered find the path. Each is found once. The
+/// caller sends the probes. No allocation. One thread.
 class NarrowPath {
  public:
-  /// Rounds that find a path.
-  static constexpr std::uint8_t kRounds = 3;
+  static constexpr std::uint8_t kRounds = 3;  ///< find a path
   /// What fails for a shorter time is no matter of MTUs.
   static constexpr Duration kFirstWait = std::chrono::milliseconds(20);
-  /// Shortest time of a round, whatever the round-trip time: hosts are late at times.
+  /// Shortest time of a round, for hosts that are late.
   static constexpr Duration kShortestWait = std::chrono::milliseconds(1);
   /// A path that was not probed for so long is on trial no more.
   static constexpr Duration kLongestWait = std::chrono::seconds(1);
@@ -573,7 +537,7 @@ class NarrowPath {
     asked_ = now;
     return true;
   }
-  /// A single probe on that path, which was sent at `sent`, was answered.
+  /// A single probe on that path, sent at `sent`, was answered.
   void on_answer(PathIndex path, bool full, Time sent) noexcept {
     if (path != path_) return;
     if (full)
@@ -605,11 +569,10 @@ class NarrowPath {
   bool small_answered_ = false;  ///< in the present one
 };
 
-/// Schedules the probes of ASSUMED_BAD paths (mrc-1.0 §5, [O-6]). A path is tried again after an
-/// eighth of the time for which it has been bad, so that an outage lasts hardly longer for the
-/// sender than it does, and a path that is bad for good costs little. But never sooner than after
-/// the shortest interval, which doubles each time that a path fails soon after it has come back. An
-/// indexed heap: all operations are O(log n) and allocate nothing. Not thread-safe.
+/// Schedules the probes of ASSUMED_BAD paths (mrc-1.0 §5, [O-6]). The next try of a path follows
+/// after an eighth of its outage so far, so that outages last hardly longer for the sender and dead
+/// paths cost little; but never before the shortest interval, which doubles each time that a path
+/// fails soon after it has come back. An indexed heap: O(log n), no allocation. Not thread-safe.
 class ProbeSchedule {
  public:
   /// Room for paths 0 .. paths-1. No interval is longer than `max`, except the shortest one.
@@ -617,9 +580,8 @@ class ProbeSchedule {
     heap_.reserve(paths);
   }
 
-  /// Starts probing `path`, which has failed `now`: the first try is due after the shortest
-  /// interval, of which `shortest` is the length for a path that does not fail often. Restarts if
-  /// it was running.
+  /// Starts, or restarts, probing `path`, which has failed `now`. `shortest`: the shortest interval
+  /// of a path that does not fail often; the first try is due after it.
   void start(PathIndex path, Time now, Duration shortest) noexcept {
     Slot& slot = slots_[path];
     const bool again = slot.ended + kSoon * least(slot, shortest) > now;
@@ -629,8 +591,7 @@ class ProbeSchedule {
   /// The same, but the first try is due at once, and it does not count as a failure.
   void resume(PathIndex path, Time now) noexcept { begin(path, now, now); }
 
-  /// Stops probing `path`: it is good again, or nobody wants to know. No effect if it was not
-  /// running.
+  /// Stops probing `path`: it is good again, or nobody wants to know. No effect if not running.
   void stop(PathIndex path, Time now) noexcept {
     const PathIndex at = std::exchange(slots_[path].heap_at, kNoPath);
     if (at == kNoPath) return;
@@ -653,8 +614,8 @@ class ProbeSchedule {
     return heap_.empty() ? kNever : slots_[heap_.front()].due;
   }
 
-  /// The path to probe now, or kNoPath. A try while the previous one is unanswered ends the run of
-  /// successes, so an answer should take less than `shortest`.
+  /// The path to probe now, or kNoPath. Ends the run of successes if the previous try is
+  /// unanswered, so an answer should take less than `shortest`.
   [[nodiscard]] PathIndex poll(Time now, Duration shortest) noexcept {
     if (heap_.empty() || next() > now) return kNoPath;
     const PathIndex path = heap_.front();
@@ -666,8 +627,8 @@ class ProbeSchedule {
     return path;
   }
 
-  /// The outstanding try of `path` succeeded: the next one follows after the shortest interval.
-  /// Returns the number of consecutive successes (0 when no try was outstanding: each counts once).
+  /// The outstanding try succeeded: the next one follows after the shortest interval. Returns the
+  /// number of consecutive successes; 0 if no try was outstanding.
   unsigned succeeded(PathIndex path, Time now, Duration shortest) noexcept {
     Slot& slot = slots_[path];
     if (slot.heap_at == kNoPath || !std::exchange(slot.awaiting, false)) return 0;
