@@ -181,13 +181,11 @@ struct Figures {
 /// Limits planes that have lost some of their paths while others have all of theirs.
 ///
 /// Where the host's ports are the limit, such a plane gets too much: each destination sends it a
-/// little less, so its port is free most often, and takes what comes next from any of them. The
-/// paths that are left are then overloaded (docs/results.md, 10). So while packets in the plane are
-/// marked, it may carry a sixteenth less per path than the planes that are whole do on average: the
-/// queues that have grown have to drain.
+/// little less, so its port is free most often and takes packets of all, which overload the paths
+/// that are left (docs/results.md, 10). So while its packets are marked, it may carry a sixteenth
+/// less per path than whole planes do on average, until the queues have drained.
 ///
-/// Progress is counted in passes over a plane's paths, as SprayOrder does: the turn of a path that
-/// is passed over (SKIP) counts as well. One thread at a time.
+/// Progress is counted in passes over a plane's paths, SKIP ones included. One thread at a time.
 class PlaneShares {
  public:
   static constexpr std::uint64_t kPass = std::uint64_t{1} << 32;  ///< progress: one pass

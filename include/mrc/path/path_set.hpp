@@ -21,9 +21,8 @@
 
 namespace mrc::inline v0_1::path {
 
-/// An event mask has the API's state values as bits (mrc-1.0 §3.7). Other states make no events.
+/// Bits of an event mask: the API's state values (mrc-1.0 §3.7). Other states make no events.
 inline constexpr std::uint8_t kEventGood = 1;
-/// ASSUMED_BAD.
 inline constexpr std::uint8_t kEventAssumedBad = 2;
 
 /// A change of a path's state (mrc-1.0 §3.7).
@@ -39,19 +38,17 @@ namespace detail {
 
 /// The paths that can carry data now (active, GOOD or SKIP, plane up), and a walk over them.
 ///
-/// Each plane has its own list, in a random order that lasts: a path that leaves and comes back
-/// finds its old place. A step takes the next path of one plane, whichever planes are free. So all
-/// paths of a plane carry the same share whatever happens in the others, and what a host sends to a
-/// switch comes at even distances, for which its queue is short (docs/results.md).
+/// Each plane has a list in a random order that lasts. A step takes the next path of one plane,
+/// whichever planes are free, so that all paths of a plane carry the same share, and what a host
+/// sends to a switch comes at even distances: its queue stays short (docs/results.md).
 ///
-/// A plane's progress is the number of passes over its list. Steps go to the planes in turn, and
-/// keep their progress equal: a plane that has lost some of its paths gets less, so that those left
-/// carry no more than all others.
+/// A plane's progress is the number of passes over its list. Steps keep the progress of all planes
+/// equal: one that has lost paths gets less, so that those left carry no more than all others.
 class SprayOrder {
  public:
   static_assert(kMaxPaths + 64 * kMaxPlanes <= 0xFFFF, "slots of 16 bits");
 
-  /// For so many paths. The order of the lists is `random`'s.
+  /// `random` orders the lists.
   SprayOrder(std::size_t paths, Random& random)
       : sequence_(paths),
         slot_path_(paths + kMaxPlanes * 64, kNoPath),
@@ -108,26 +105,24 @@ class SprayOrder {
     return path;
   }
 
-  /// Those of `planes` that may carry a new packet (PlaneShares).
+  /// Those of `planes` that may carry a new packet.
   [[nodiscard]] PlaneMask within_limits(PlaneMask planes) const noexcept {
     return shares_.apply() ? shares_.within_limits(planes) : planes;
   }
-  /// A packet sent in `plane` was marked.
   void on_mark(Plane plane) noexcept { shares_.on_mark(plane); }
 
-  /// An entry in the order changed from SKIP to GOOD.
+  /// An entry in the order changed from SKIP to GOOD, or back.
   void set_good(const Entry& e) noexcept {
     good_[e.slot / 64] |= std::uint64_t{1} << (e.slot % 64);
     if (good_count_[e.plane]++ == 0) good_planes_ |= plane_bit(e.plane);
   }
-  /// An entry in the order changed from GOOD to SKIP.
   void clear_good(const Entry& e) noexcept {
     good_[e.slot / 64] &= ~(std::uint64_t{1} << (e.slot % 64));
     if (--good_count_[e.plane] == 0) good_planes_ &= ~plane_bit(e.plane);
   }
 
-  /// A GOOD path of the planes in `mask`, other than `avoid`; the search starts at a place chosen
-  /// by `salt`. kNoPath when there is none.
+  /// A GOOD path of the planes in `mask`, other than `avoid`, searched from a place that `salt`
+  /// chooses; kNoPath when there is none.
   [[nodiscard]] PathIndex find_good(PlaneMask mask, std::uint32_t salt,
                                     PathIndex avoid) const noexcept {
     mask &= good_planes_;
@@ -203,9 +198,8 @@ class SprayOrder {
     shares_.set(planes_, reduced);
   }
 
-  /// Which plane is next: the first one in turn that has made less progress than that of the last
-  /// step, else the one with the least. A plane that carried nothing for a time, because it was
-  /// down or its port busy, makes up for a few packets only.
+  /// The first plane in turn with less progress than that of the last step, else the one with the
+  /// least. One that carried nothing for a time makes up for a few packets only.
   [[nodiscard]] unsigned next_plane(PlaneMask planes) noexcept {
     if (front_ >= kLargest) [[unlikely]]
       count_anew();
@@ -260,23 +254,19 @@ class SprayOrder {
   std::uint8_t first_ = 0;    ///< the plane whose turn is next, if it is free
 };
 
-/// How long a marked path stays SKIP (mrc-1.0 §3.4, [O-25]). One turn, in general: a queue that is
-/// long for a moment marks every path now and then, and what is skipped is as good as the rest. But
-/// a path that gets far more marks than the others leads over a link that others need. It is
-/// skipped for a round trip, before which no mark can tell what skipping it has changed, and for
-/// twice as long each time it is marked again soon after.
+/// How long a marked path stays SKIP (mrc-1.0 §3.4, [O-25]): one turn in general, since a queue
+/// that is long for a moment marks every path. But a path with far more marks than the others leads
+/// over a link that others need: it is skipped for a round trip, the time until marks can tell what
+/// that has changed, and for twice as long each time it is marked again soon after.
 ///
-/// A mark counts less with time: half after kHalfLife round trips. Integers only, so that
-/// simulations give the same on every machine. Allocates in the constructor only. One thread at a
-/// time.
+/// Marks fade by half in kHalfLife round trips. Integers only, for equal results on every machine.
+/// Allocates in the constructor only. One thread at a time.
 class SkipHold {
  public:
-  /// Room for paths 0 .. paths-1. `marks`: a path with fewer recent marks is never held; 0: none
-  /// is.
+  /// For paths 0 .. paths-1. Paths with fewer recent marks than `marks` are never held; 0: none is.
   SkipHold(std::size_t paths, unsigned marks) : paths_(paths), least_(marks * kOne) {}
 
-  /// A mark or trim has made the path SKIP. `rtt`: round-trip time; `in_use`: paths that share the
-  /// traffic.
+  /// The path has become SKIP. `in_use`: paths that share the traffic.
   void on_mark(PathIndex path, Time now, Duration rtt, std::size_t in_use) noexcept {
     if (least_ == 0 || rtt <= Duration::zero()) return;
     Path& p = paths_[path];
@@ -287,7 +277,7 @@ class SkipHold {
     p.length = again ? std::min(2 * p.length, kLongest * rtt) : rtt;
     p.until = now + p.length;
   }
-  /// Whether the path is to be skipped although its turn has come.
+  /// Whether to skip the path although its turn has come.
   [[nodiscard]] bool held(PathIndex path, Time now) const noexcept {
     return now < paths_[path].until;
   }
@@ -310,7 +300,7 @@ class SkipHold {
     Duration length{0};
   };
 
-  /// Adds a mark to what is left of the former ones: within a half-life they fade linearly.
+  /// Adds a mark to those before, which fade linearly within a half-life.
   static void count(Marks& m, Time now, Duration rtt) noexcept {
     const Duration half = kHalfLife * rtt;
     const Duration age = m.score == 0 ? Duration::zero() : std::max(Duration::zero(), now - m.last);
@@ -331,59 +321,49 @@ class SkipHold {
 
 /// Settings of a PathSet.
 struct PathSetOptions {
-  /// Size of the active set, divided evenly among the planes; the other paths are backup. 0: all
-  /// paths are active.
+  /// Size of the active set, divided evenly among the planes; the others are backup. 0: all.
   std::uint16_t active = 0;
   /// Feedback never reduces the number of usable active paths below this (mrc-1.0 [O-14]).
   std::uint16_t min_active = 1;
-  /// Paths of a plane with the same port path are EVs of one route and fail together. A failed path
-  /// is then replaced by an EV of another route if possible, which returns its place when the
-  /// failed path recovers.
+  /// Paths of a plane with the same port path are EVs of one route and fail together: an EV of
+  /// another route replaces a failed one if possible, until that recovers.
   bool shared_routes = false;
-  /// Consecutive inferred losses on a path, without a delivery, that make it ASSUMED_BAD [O-4]. 0:
-  /// inferred losses never do.
+  /// Inferred losses on a path in a row that make it ASSUMED_BAD [O-4]; 0: they never do.
   std::uint8_t loss_strikes = 3;
-  /// A path with at least so many recent marks, and three times as many as the others have, stays
-  /// SKIP for round trips and not for one turn. 0: no path does.
+  /// A path with so many recent marks, and three times those of the others, stays SKIP for round
+  /// trips; 0: none does.
   std::uint8_t hold_marks = 24;
   /// Consecutive answered probes that revive a path [C-9]; at least 1.
   std::uint8_t probe_successes = 3;
-  /// Shortest interval between two probes of a path, and the delay of the first one; 0: four round
-  /// trips, 1 ms while no round trip is known. See ProbeSchedule for the intervals [O-6].
+  /// Delay of the first probe of a path, and shortest interval between two (ProbeSchedule) [O-6].
+  /// 0: four round trips, 1 ms while no round trip is known.
   Duration probe_first{0};
   /// Longest interval between two probes of a path.
   Duration probe_max = std::chrono::milliseconds{100};
-  /// States that generate an event: kEventGood, kEventAssumedBad.
+  /// States that generate an event.
   std::uint8_t event_mask = kEventGood | kEventAssumedBad;
-  /// Events kept for poll_event(); further events are dropped and counted.
+  /// Events kept for poll_event(); further ones are dropped and counted.
   std::uint16_t event_capacity = 64;
 };
 
 /// The paths to one destination with their health, and path selection (mrc-1.0 §3.4, §3.5, §5).
-/// Shared by all queue pairs to that destination, and so is the walk over the paths: it is the sum
-/// of what they send that has to be even.
+/// Shared by all queue pairs to that destination: the sum of what they send has to be even.
 ///
-/// * Data path: select, find, on_sent, on_delivered. A few nanoseconds each.
-/// * Feedback: on_mark, on_trimmed, on_inferred_loss, on_timeout, on_probe_answer. Linear in the
-///   number of paths, but only when a path enters or leaves the spraying order.
-/// * Control: set_plane_up, set_health, replace, set_probe_spacing.
-/// * Output: poll_probe with next_probe, poll_event.
-///
-/// Allocates in the constructor only. A feedback call with an index out of range has no effect
-/// (kNoPath: the reflected EV is unknown). Deterministic: the same calls with the same seed give
-/// the same results. One thread at a time.
+/// A few nanoseconds per packet; feedback is linear in the number of paths when a path enters or
+/// leaves the spraying order. Allocates in the constructor only. Feedback on an index out of range
+/// has no effect (kNoPath: the reflected EV is unknown). The same calls with the same seed give the
+/// same results. One thread at a time.
 class PathSet {
  public:
-  /// `universe`: 1 .. kMaxPaths paths, planes below kMaxPlanes. Throws mrc::Error
-  /// (invalid_argument) that names the bad value.
+  /// 1 .. kMaxPaths paths, planes below kMaxPlanes. Throws mrc::Error (invalid_argument).
   PathSet(std::span<const PathSpec> universe, const PathSetOptions& options, std::uint64_t seed);
 
   // ---- data path
 
   /// The path for the next packet or burst: GOOD, in a plane of `free_planes` that is up. kNoPath
   /// when there is none. At most one of the SKIP paths passed so far becomes GOOD, and is returned
-  /// only if there is no other. `avoid` is the previous path of a retransmission: the result
-  /// differs from it, in plane too if possible, unless it is the only path.
+  /// only if there is no other. Avoids `avoid`, the previous path of a retransmission, and its
+  /// plane if possible.
   [[nodiscard]] PathIndex select(PlaneMask free_planes, PathIndex avoid = kNoPath) noexcept {
     PlaneMask planes = free_planes & order_.planes();
     if (planes == 0) return kNoPath;
@@ -409,8 +389,8 @@ class PathSet {
     return select_rare(planes, avoid);
   }
 
-  /// Those of `planes` that may carry a new packet now. The others have lost paths and have carried
-  /// their share; it is better to wait for a plane that is whole (PlaneShares).
+  /// Those of `planes` that may carry a new packet now. Others have lost paths and carried their
+  /// share: waiting for a whole plane is better (PlaneShares).
   [[nodiscard]] PlaneMask within_limits(PlaneMask planes) const noexcept {
     return order_.within_limits(planes);
   }
@@ -420,24 +400,20 @@ class PathSet {
     const detail::Entry& e = entries_[path];
     return {e.ev, e.plane, e.port_path};
   }
-  /// Number of paths.
   [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
 
-  /// A path with the reflected EV (any one of several), or kNoPath. A value whose upper half is
-  /// zero is also looked up by its lower half (IPv4, [O-29]).
+  /// A path with the reflected EV, or kNoPath. See EvIndex::find().
   [[nodiscard]] PathIndex find(Ev reflected) const noexcept {
     return index_.find(entries_, reflected);
   }
 
-  /// Counts a packet of `bytes` bytes sent on the path.
   void on_sent(PathIndex path, std::uint32_t bytes) noexcept {
     if (path >= entries_.size()) return;
     ++entries_[path].sent_packets;
     entries_[path].sent_bytes += bytes;
   }
-  /// A packet sent on the path at `sent` was delivered. `certain`: it was sent only once, so it did
-  /// take this path. That resets the count of consecutive losses, and implies that packets sent
-  /// earlier on the path should have arrived.
+  /// A packet sent on the path at `sent` was delivered. `certain`: sent once, so it took this path.
+  /// That ends a run of losses, and packets sent earlier on the path should have arrived.
   void on_delivered(PathIndex path, Time sent, Time now, bool certain = true) noexcept {
     if (path >= entries_.size()) return;
     detail::Entry& e = entries_[path];
@@ -447,7 +423,7 @@ class PathSet {
     e.strikes = 0;
     e.newest_delivered = std::max(e.newest_delivered, sent);
   }
-  /// A round-trip time of a packet sent on the path. For statistics only.
+  /// For statistics only.
   void on_rtt(PathIndex path, Duration rtt) noexcept {
     if (path >= figures_.size()) return;
     const std::int64_t sample = std::clamp<std::int64_t>(rtt.count(), 1, UINT32_MAX);
@@ -455,8 +431,7 @@ class PathSet {
     figures_[path].rtt_ns =
         static_cast<std::uint32_t>(before == 0 ? sample : before + (sample - before) / kRttWeight);
   }
-  /// Whether a packet sent on the path at `sent` should have arrived by now: one sent later on the
-  /// path has, and a path does not reorder packets.
+  /// Whether a packet sent on the path at `sent` should have arrived: a later one of the path has.
   [[nodiscard]] bool passed(PathIndex path, Time sent) const noexcept {
     return path < entries_.size() && entries_[path].newest_delivered > sent;
   }
@@ -467,21 +442,19 @@ class PathSet {
   void on_mark(PathIndex path, Mark mark, Time now) noexcept;
   /// A packet sent on the path was trimmed (NACK TRIMMED; not TRIMMED_LASTHOP).
   void on_trimmed(PathIndex path, Time now) noexcept;
-  /// A packet sent on the path was inferred to be lost. While the path's plane is down this is only
-  /// counted and the health is kept, since the cause is known. `sent`: as for on_timeout().
+  /// A packet sent on the path was inferred to be lost. Of a plane that is down this is only
+  /// counted. `sent`: as for on_timeout().
   void on_inferred_loss(PathIndex path, Time now, Time sent = Time::max()) noexcept;
-  /// A packet sent on the path timed out without SACK or trim. Plane down: as for
-  /// on_inferred_loss(). With `sent`: if the path has been replaced since then, it is not to blame.
+  /// A packet sent on the path timed out without SACK or trim. Of a plane that is down this is only
+  /// counted. A path that was replaced after `sent` is not to blame.
   void on_timeout(PathIndex path, Time now, Time sent = Time::max()) noexcept;
-  /// The same, but nothing was heard from the destination so far: counted, and the path keeps its
-  /// health.
+  /// The same, only counted: nothing was heard from the destination so far.
   void on_silence(PathIndex path, Time now, Time sent) noexcept;
 
   // ---- planes
 
-  /// Sets whether the plane is usable towards this destination (own link and the peer's port status
-  /// combined). Its paths keep their health meanwhile; their probing stops while the plane is down
-  /// and restarts at once when it is up again.
+  /// Sets whether the plane is usable towards this destination. Its paths keep their health; their
+  /// probing stops while it is down and restarts at once when it is up.
   void set_plane_up(Plane plane, bool up) noexcept;
   /// Planes that are up; initially all.
   [[nodiscard]] PlaneMask planes_up() const noexcept { return up_; }
@@ -490,8 +463,8 @@ class PathSet {
 
   // ---- probes of ASSUMED_BAD paths (mrc-1.0 §5)
 
-  /// Sets the round-trip time: what SKIP is measured in, and the minimum interval between any two
-  /// probes. Those of one path are at least twice as far apart. Clamped to 0 .. 1 min.
+  /// Sets the round-trip time: the unit of SKIP, and the least interval between any two probes;
+  /// those of one path are at least twice as far apart. Clamped to 0 .. 1 min.
   void set_probe_spacing(Duration rtt) noexcept {
     spacing_ = std::clamp<Duration>(rtt, Duration::zero(), std::chrono::minutes{1});
   }
@@ -499,8 +472,8 @@ class PathSet {
   [[nodiscard]] Time next_probe() const noexcept;
   /// The path to probe now, or kNoPath; the probe counts as sent.
   [[nodiscard]] PathIndex poll_probe(Time now) noexcept;
-  /// A probe sent on the path was answered; `mark` is the answer's M field, `none` if the answer
-  /// has no such field. On a path that is not ASSUMED_BAD a mark acts as in on_mark().
+  /// A probe on the path was answered with this M field, `none` if the answer has none. On a path
+  /// that is not ASSUMED_BAD a mark acts as in on_mark().
   void on_probe_answer(PathIndex path, Mark mark, Time now) noexcept;
 
   // ---- administration
@@ -508,11 +481,10 @@ class PathSet {
   /// Sets GOOD or DENIED (others: invalid_argument). The only way out of DENIED. Not limited by
   /// min_active; if too few paths are left, ASSUMED_BAD paths are released, the oldest first.
   Errc set_health(PathIndex path, Health health) noexcept;
-  /// Replaces the entry by another path, GOOD or DENIED, with counters at zero. Linear. `now`: what
-  /// was sent before says nothing of the new path. invalid_argument: path, plane or health out of
-  /// range.
+  /// Replaces the entry by another path, GOOD or DENIED, with counters at zero. Linear. Feedback on
+  /// packets sent before `now` is ignored. invalid_argument: an argument out of range.
   Errc replace(PathIndex path, PathSpec spec, Health health, Time now = Time::min()) noexcept;
-  /// Sets which states generate an event from now on; see PathSetOptions.
+  /// Sets PathSetOptions::event_mask.
   void set_event_mask(std::uint8_t mask) noexcept { options_.event_mask = mask; }
 
   // ---- output and getters
@@ -524,15 +496,13 @@ class PathSet {
     events_.pop_front();
     return true;
   }
-  /// `counter` is raised with every event, so that an owner of many sets can skip idle ones. It
-  /// must outlive the set.
+  /// `counter`, which outlives the set, is raised with every event.
   void count_events(std::uint64_t& counter) noexcept { event_counter_ = &counter; }
 
-  /// State of the path; `path` < size(), as for the next three.
+  /// `path` < size(), as for the next three.
   [[nodiscard]] Health health(PathIndex path) const noexcept { return entries_[path].health; }
   /// Whether the path is in the active set (in any state of health).
   [[nodiscard]] bool active(PathIndex path) const noexcept { return entries_[path].active; }
-  /// Counters of the path.
   [[nodiscard]] PathStats stats(PathIndex path) const noexcept {
     return detail::stats_of(entries_[path], figures_[path]);
   }
@@ -553,22 +523,19 @@ class PathSet {
     if (plane >= kMaxPlanes) return {};
     return order_.plane_paths(plane);
   }
-  /// The first path of the plane from index `from` on, counted around, that is not DENIED, whatever
-  /// its health and whether or not the plane is up; kNoPath when there is none.
+  /// The first path of the plane from index `from` on, counted around, that is not DENIED, even of
+  /// a plane that is down; kNoPath when there is none.
   [[nodiscard]] PathIndex next_of_plane(Plane plane, std::uint32_t from) const noexcept;
-  /// A random path of the plane that is not DENIED, whether or not the plane is up: of those that
-  /// suit best, active and of good health, or of all if `any`. Linear. kNoPath when there is none.
+  /// A random one of these: of those that suit best, active and usable, or of all if `any`. Linear.
   [[nodiscard]] PathIndex random_of_plane(Plane plane, Random& random,
                                           bool any = false) const noexcept;
-  /// Number of times that min_active prevented a path from becoming ASSUMED_BAD.
+  /// How often min_active prevented a path from becoming ASSUMED_BAD, and made one usable again.
   [[nodiscard]] std::uint64_t refusals() const noexcept { return refusals_; }
-  /// Number of times that min_active made an ASSUMED_BAD path usable again.
   [[nodiscard]] std::uint64_t releases() const noexcept { return releases_; }
 
  private:
   using Entry = detail::Entry;
-  /// Steps before select() stops walking a mostly unusable order and searches the bitmap instead:
-  /// bounds the time per packet.
+  /// Steps after which select() searches the bitmap instead: bounds the time per packet.
   static constexpr unsigned kWalkLimit = 64;
 
   /// A sample counts for this part of the smoothed round-trip time.

@@ -18,43 +18,37 @@
 
 namespace mrc::inline v0_1::path {
 
-/// Paths of one plane that are known to carry responses, eight at most, oldest first, used in turn.
-/// With one path, all responses of the plane would share its queues, and its loss would take them
-/// all. No allocation. One thread.
+/// Paths of one plane that are known to carry responses, eight at most, oldest first, used in turn:
+/// with one, all responses of the plane would share its queues and its loss. No allocation. One
+/// thread.
 class ReversePaths {
  public:
-  /// The most that are kept.
   static constexpr std::size_t kMost = 8;
 
-  /// Is none known?
   [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
-  /// How many are known.
   [[nodiscard]] std::size_t size() const noexcept { return count_; }
-  /// Is the path among them?
   [[nodiscard]] bool contains(PathIndex path) const noexcept { return place(path) < count_; }
-  /// The path that was added last, or kNoPath.
-  [[nodiscard]] PathIndex newest() const noexcept { return empty() ? kNoPath : paths_[count_ - 1]; }
-  /// The path that was added first, or kNoPath.
-  [[nodiscard]] PathIndex oldest() const noexcept { return empty() ? kNoPath : paths_[0]; }
-  /// The newest of those that worked although they were ASSUMED_BAD, or kNoPath.
+  /// Of these and the next one: kNoPath if there is none.
+  [[nodiscard]] PathIndex newest() const noexcept {
+    return empty() ? kNoPath : known_[count_ - 1].path;
+  }
+  [[nodiscard]] PathIndex oldest() const noexcept { return empty() ? kNoPath : known_[0].path; }
+  /// The newest of those that worked although they were ASSUMED_BAD.
   [[nodiscard]] PathIndex worked_though_bad() const noexcept {
     for (std::size_t i = count_; i-- > 0;)
-      if (despite(i)) return paths_[i];
+      if (known_[i].though_bad) return known_[i].path;
     return kNoPath;
   }
 
-  /// The path works. It takes the place of the oldest if there are eight. `though_bad`: it was
-  /// ASSUMED_BAD.
+  /// The path works, `though_bad`: although it is ASSUMED_BAD. It may replace the oldest.
   void add(PathIndex path, bool though_bad) noexcept {
     std::size_t i = place(path);
     if (i == count_) {
       if (count_ == kMost) erase(0);
       i = count_++;
-      paths_[i] = path;
     }
-    set_despite(i, though_bad);
+    known_[i] = {path, though_bad};
   }
-  /// No longer known to work. Without effect if it is not among them.
   void remove(PathIndex path) noexcept {
     if (const std::size_t i = place(path); i < count_) erase(i);
   }
@@ -62,49 +56,39 @@ class ReversePaths {
   template <class Fits>
   void keep(Fits&& fits) noexcept {
     for (std::size_t i = count_; i-- > 0;)
-      if (!kept(i, fits)) erase(i);
+      if (!fits(known_[i].path, known_[i].though_bad)) erase(i);
   }
   /// The next one in turn that fits, or kNoPath. Those that do not are removed.
   template <class Fits>
   [[nodiscard]] PathIndex next(Fits&& fits) noexcept {
     while (!empty()) {
-      const std::size_t i = turn_ < count_ ? turn_ : 0;
-      turn_ = static_cast<std::uint8_t>(i);
-      if (kept(i, fits)) return paths_[turn_++];
-      erase(i);
+      if (turn_ >= count_) turn_ = 0;
+      if (fits(known_[turn_].path, known_[turn_].though_bad)) return known_[turn_++].path;
+      erase(turn_);
     }
     return kNoPath;
   }
 
  private:
+  struct Known {
+    PathIndex path = kNoPath;
+    bool though_bad = false;  ///< it was ASSUMED_BAD when it worked
+  };
+
   [[nodiscard]] std::size_t place(PathIndex path) const noexcept {
-    return static_cast<std::size_t>(std::find(paths_.begin(), paths_.begin() + count_, path) -
-                                    paths_.begin());
-  }
-  [[nodiscard]] bool despite(std::size_t i) const noexcept { return (despite_ >> i & 1) != 0; }
-  template <class Fits>
-  [[nodiscard]] bool kept(std::size_t i, Fits& fits) noexcept {
-    bool though_bad = despite(i);
-    if (!fits(paths_[i], though_bad)) return false;
-    set_despite(i, though_bad);
-    return true;
-  }
-  void set_despite(std::size_t i, bool on) noexcept {
-    const unsigned bit = 1u << i;
-    despite_ = static_cast<std::uint8_t>(on ? despite_ | bit : despite_ & ~bit);
+    const auto end = known_.begin() + count_;
+    return static_cast<std::size_t>(std::ranges::find(known_.begin(), end, path, &Known::path) -
+                                    known_.begin());
   }
   void erase(std::size_t i) noexcept {
-    std::copy(paths_.begin() + i + 1, paths_.begin() + count_, paths_.begin() + i);
+    std::copy(known_.begin() + i + 1, known_.begin() + count_, known_.begin() + i);
     --count_;
-    const unsigned below = (1u << i) - 1;
-    despite_ = static_cast<std::uint8_t>((despite_ & below) | (despite_ >> 1 & ~below));
     if (turn_ > i) --turn_;
   }
 
-  std::array<PathIndex, kMost> paths_{};
+  std::array<Known, kMost> known_{};
   std::uint8_t count_ = 0;
-  std::uint8_t turn_ = 0;     ///< the place of the next one
-  std::uint8_t despite_ = 0;  ///< by place: it was ASSUMED_BAD
+  std::uint8_t turn_ = 0;  ///< the place of the next one
 };
 
 /// Settings of a ReverseSet.
@@ -118,20 +102,18 @@ struct ReverseSetOptions {
 };
 
 /// Paths for responses to a peer: SACK, NACK, Transport ACK (mrc-1.0 §3.6, [O-18]). Keeps some
-/// confirmed paths of each plane, which take turns. Outgoing data confirms paths through its SACKs.
-/// In a plane with incoming traffic only, probes on random paths find them, one per interval;
-/// planes alternate. Once a plane has enough paths, or eight probes have looked for more, it is
-/// left alone for a while after each confirmation. When the peer repeats itself, the paths are
-/// tested again, one by one. A path that is tested is not used until the answer, except the last
-/// one of a plane; after max_unanswered all of a plane are dropped. No probes without incoming
-/// traffic, nor after it has ended.
+/// confirmed paths of each plane, which take turns. SACKs of own data confirm paths. In planes with
+/// incoming traffic only, probes on random paths find them, one per interval, until there are
+/// enough or eight probes have looked for more; then each confirmation gives the plane a pause.
+/// When the peer repeats itself, the paths are tested one by one: one on test is not used until the
+/// answer, except the last of a plane; after max_unanswered all of a plane are dropped.
 ///
 /// One per destination, beside its PathSet, which is passed as an argument (always the same one).
 /// Allocates in the constructor only. A few nanoseconds per call. One thread at a time.
 class ReverseSet {
  public:
-  /// For planes 0 to `planes` - 1: no path of others is kept. Throws mrc::Error (invalid_argument)
-  /// unless probe_floor and max_unanswered are above 0.
+  /// For planes 0 to `planes` - 1. Throws mrc::Error (invalid_argument) unless probe_floor and
+  /// max_unanswered are above 0.
   explicit ReverseSet(const ReverseSetOptions& options = {}, unsigned planes = kMaxPlanes)
       : options_(options), interval_(options.probe_floor), of_(std::min(planes, kMaxPlanes)) {
     if (options.probe_floor <= Duration::zero())
@@ -141,8 +123,8 @@ class ReverseSet {
   }
 
   /// A path for a response to a packet received in plane `preferred`: in that plane if it is up and
-  /// in `free`, else in any such plane, those with a confirmed path first. Within the plane the
-  /// confirmed paths in turn, without one a random usable one. kNoPath when no plane qualifies.
+  /// in `free`, else in another such plane, those with a confirmed path first. Of the confirmed
+  /// paths in turn, else a random usable one. kNoPath when no plane qualifies.
   [[nodiscard]] PathIndex pick(Plane preferred, PlaneMask free, const PathSet& paths,
                                Random& random) noexcept {
     PlaneMask mask = free & paths.usable_planes();
@@ -159,9 +141,8 @@ class ReverseSet {
     return paths.random_usable(preferred, random);
   }
 
-  /// The same for a response to what was sent again, or to a probe: earlier responses may have been
-  /// lost. Without a path that is known to work, each takes another one of the plane in turn, bad
-  /// ones included: where nearly all are dead, nothing else finds the one that is left.
+  /// The same for a response to what was sent again, or to a probe. Without a path that is known to
+  /// work, each takes another one of the plane, bad ones included: nothing else finds the last one.
   [[nodiscard]] PathIndex pick_again(Plane preferred, PlaneMask free, const PathSet& paths,
                                      Random& random) noexcept {
     const PathIndex usual = pick(preferred, free, paths, random);
@@ -176,8 +157,8 @@ class ReverseSet {
 
   // ---- inputs
 
-  /// The path works: a SACK reflected it, or a probe on it was answered. That is known before the
-  /// path is used for data again.
+  /// The path works: a SACK reflected it, or a probe was answered. To be told before
+  /// PathSet revives it.
   void on_working(PathIndex path, Time now, const PathSet& paths) noexcept {
     if (path >= paths.size()) return;
     const Plane plane = paths[path].plane;
@@ -198,14 +179,13 @@ class ReverseSet {
     }
     inbound_ |= plane_bit(plane);
   }
-  /// The peer probes paths of this plane, perhaps because no answer reaches it: as on_inbound(),
-  /// but only while no path is known to work, or two idle peers would probe each other for ever.
+  /// The peer probes this plane, perhaps because no answer reaches it: as on_inbound(), but only
+  /// while no path is known to work, or two idle peers would probe each other for ever.
   void on_probed(Plane plane, Time now) noexcept {
     if (plane < kMaxPlanes && !works(plane)) on_inbound(plane, now);
   }
   /// The peer sends again, or asks again with nothing new in between: a part of the network may
-  /// have failed, in both directions, and answers that do not arrive would show nowhere else. Paths
-  /// that were confirmed are tested, once each, while its traffic goes on.
+  /// have failed, which answers do not show. Confirmed paths are tested, once each.
   void on_repeated() noexcept {
     for (PlaneMask m = known_; m != 0; m &= m - 1) {
       PlaneState& of = of_[static_cast<std::size_t>(std::countr_zero(m))];
@@ -216,8 +196,7 @@ class ReverseSet {
   void on_outbound(Plane plane, Time) noexcept {
     if (plane < kMaxPlanes) outbound_ |= plane_bit(plane);
   }
-  /// Sets the probe interval to the round-trip time, but at least to the floor and at most to one
-  /// minute.
+  /// Sets the probe interval: the round-trip time, from the floor to one minute.
   void set_rtt(Duration rtt) noexcept {
     interval_ = std::max(options_.probe_floor, std::min<Duration>(rtt, std::chrono::minutes{1}));
   }
@@ -227,8 +206,8 @@ class ReverseSet {
   /// When to call poll_probe() next; kNever without incoming traffic since the last probes.
   [[nodiscard]] Time next_probe() const noexcept { return inbound_ == 0 ? kNever : next_; }
 
-  /// The path to probe now, or kNoPath; the probe counts as sent. One probe per interval, in a
-  /// plane that had incoming traffic in the interval, no outgoing data, and that is not settled.
+  /// The path to probe now, or kNoPath; the probe counts as sent. In a plane that in this interval
+  /// had incoming traffic and no outgoing data, and is not settled.
   [[nodiscard]] PathIndex poll_probe(Time now, const PathSet& paths, Random& random) noexcept {
     if (now < next_probe()) return kNoPath;
     next_ = now + interval_;
@@ -244,8 +223,7 @@ class ReverseSet {
     else
       ++of.unanswered;
     of.settled_until = Time::min();  // until the answer
-    // Where most paths are dead, unanswered probes of other paths give no information about those
-    // in use: every second probe tests one of these.
+    // Every second probe tests a path in use: others that are not answered say nothing of it.
     const bool test = of.doubted > 0 || of.unanswered % 2 == 0;
     if (!test || of.paths.empty()) {
       if (of.searches < kMostSearches) ++of.searches;
@@ -279,8 +257,8 @@ class ReverseSet {
     Time settled_until = Time::min();  ///< confirmed, and not probed until then
   };
 
-  /// Is a path known to work? Of several, those that are tested are left out; of one, the newest
-  /// probe may be under way.
+  /// Is a path known to work? Of several, those on test are left out; of one, the newest probe may
+  /// be under way.
   [[nodiscard]] bool works(Plane plane) const noexcept {
     if (plane >= of_.size() || of_[plane].paths.empty()) return false;
     return of_[plane].paths.size() > 1 || of_[plane].unanswered <= 1;
@@ -291,7 +269,7 @@ class ReverseSet {
     known_ &= ~plane_bit(plane);
   }
   /// Whether a path of the plane may still be used: entries may have been replaced or changed
-  /// health meanwhile. One that was ASSUMED_BAD when it worked may be so until it is usable again.
+  /// health. One that was ASSUMED_BAD when it worked may stay so.
   struct Fits {
     Plane plane;
     const PathSet& paths;
@@ -307,8 +285,8 @@ class ReverseSet {
     of_[plane].paths.keep(Fits{plane, paths});
     if (of_[plane].paths.empty()) known_ &= ~plane_bit(plane);
   }
-  /// Of these planes, those of which one path was confirmed lately and none is to be tested; enough
-  /// are known, or enough probes have looked for more.
+  /// Those of these planes with a path confirmed lately and none to test: enough are known, or
+  /// enough probes have looked for more.
   [[nodiscard]] PlaneMask settled(Time now, PlaneMask planes, const PathSet& paths) noexcept {
     PlaneMask found = 0;
     for (PlaneMask m = planes & known_; m != 0; m &= m - 1) {
