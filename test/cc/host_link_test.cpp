@@ -36,25 +36,25 @@ struct Host {
 TEST_CASE("host link: counts the destinations to which packets are in flight") {
   for (const Algorithm algorithm : {Algorithm::nscc, Algorithm::fixed, Algorithm::none}) {
     Host host(5, {.algorithm = algorithm, .nscc = {}, .fixed_window = 0});
-    CHECK(host.link.destinations() == 0);
+    CHECK(host.link.destinations == 0);
     for (Controller& c : host.contexts) {
       c.on_send(kPacket, kNow);
       c.on_send(kPacket, kNow);
     }
-    CHECK(host.link.destinations() == 5);
+    CHECK(host.link.destinations == 5);
     // Whatever takes the last packet out of flight.
     for (Controller& c : host.contexts) c.on_sack({.now = kNow, .newly = kPacket});
-    CHECK(host.link.destinations() == 5);
+    CHECK(host.link.destinations == 5);
     host.contexts[0].on_sack({.now = kNow, .newly = kPacket});
     host.contexts[1].on_nack(kPacket, true, kNow);
     host.contexts[2].on_loss(kPacket, kNow);
     host.contexts[3].on_timeout(kPacket, 1, kNow);
     host.contexts[4].on_forget(kPacket);
-    CHECK(host.link.destinations() == 0);
+    CHECK(host.link.destinations == 0);
     for (Controller& c : host.contexts) c.on_forget(kPacket);  // of nothing
-    CHECK(host.link.destinations() == 0);
+    CHECK(host.link.destinations == 0);
     host.contexts[3].on_send(kPacket, kNow);
-    CHECK(host.link.destinations() == 1);
+    CHECK(host.link.destinations == 1);
   }
 }
 

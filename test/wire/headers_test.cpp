@@ -242,13 +242,6 @@ TEST_CASE("ERTH and EETH: op at different places, API numbers translated") {
   CHECK(response.op() == EndpointOp::port_status);
   response.type_op_ = 0x000C;
   CHECK_FALSE(is_known(response.op()));
-
-  CHECK(to_api(EndpointOp::ev_probe) == 0);
-  CHECK(to_api(EndpointOp::port_status) == 1);
-  for (const EndpointOp op : {EndpointOp::ev_probe, EndpointOp::port_status})
-    CHECK(endpoint_op_from_api(to_api(op)) == op);
-  CHECK_FALSE(endpoint_op_from_api(2).has_value());
-  CHECK_FALSE(endpoint_op_from_api(-1).has_value());
 }
 
 }  // namespace

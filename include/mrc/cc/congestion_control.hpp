@@ -11,28 +11,14 @@
 
 namespace mrc::inline v0_1::cc {
 
-/// The link of a host, which all its congestion control contexts send over: counts the
-/// destinations to which packets are in flight. Every engine has one, and those of a device's lanes
-/// know nothing of each other. One thread at a time.
-class HostLink {
- public:
-  /// Packets to one more destination are in flight.
-  void enter() noexcept { ++destinations_; }
-  /// No packet to a destination that had entered is in flight any more.
-  void leave() noexcept { --destinations_; }
-  /// Destinations to which packets are in flight.
-  [[nodiscard]] std::uint32_t destinations() const noexcept { return destinations_; }
-
- private:
-  std::uint32_t destinations_ = 0;
+/// The link that all congestion control contexts of an engine send over. One thread at a time.
+struct HostLink {
+  std::uint32_t destinations = 0;  ///< to which packets are in flight
 };
 
-/// Congestion control: limits the bytes in flight to one destination. A context belongs to a
-/// destination and is shared by all queue pairs to it (mrc-1.0 §6.8).
-///
-/// All byte counts are nominal packet sizes: UDP length + 40 (mrc-1.0 [C-15]). The caller counts by
-/// its own records of packets, not by what the peer says that it received, so that exactly what
-/// on_send() added is subtracted, once.
+/// Congestion control: limits the bytes in flight to one destination, for all queue pairs to it
+/// (mrc-1.0 §6.8). Byte counts are nominal packet sizes, UDP length + 40 (mrc-1.0 [C-15]), by the
+/// caller's own records: exactly what on_send() added is subtracted, once.
 
 /// The input of one SACK to a congestion control context.
 struct SackSample {
@@ -47,9 +33,9 @@ struct SackSample {
   std::uint32_t early = 0;  ///< part of newly: left the bytes in flight before, by on_forget()
 };
 
-/// The event interface between the requester and an algorithm. All event arguments may be hostile
-/// (a peer chose them): they must leave the context within its documented bounds. Nothing here
-/// allocates, throws or blocks. One thread at a time.
+/// The event interface between the requester and an algorithm. A peer may have chosen the
+/// arguments: any value leaves the context within its bounds. Nothing allocates, throws or blocks.
+/// One thread at a time.
 ///
 /// * share: packets to other destinations leave by the same link. Before the first packet.
 /// * on_hint: so many windows, this one included, start at about the same time over the same links;
@@ -88,27 +74,26 @@ concept CongestionControl = requires(C c, const C& k, const SackSample& sample, 
   noexcept->std::same_as<Duration>;
 };
 
-/// Bytes in flight (mrc-1.0 §6.2): those of the packets that are outstanding by the sender's own
-/// records, so an idle connection has none. It saturates instead of wrapping. One thread at a time.
+/// Bytes in flight (mrc-1.0 §6.2), saturating. One thread at a time.
 class Inflight {
  public:
   static constexpr std::int64_t kLowest = 0;
   static constexpr std::int64_t kHighest = std::int64_t{1} << 48;
 
-  /// From now on counts as a destination of `link` while there are bytes in flight. To be called
-  /// before there are any; the link must outlive this object.
+  /// Counts as a destination of `link` while there are bytes in flight. Call it before there are
+  /// any; the link must outlive this object.
   void share(HostLink& link) noexcept { link_ = &link; }
   [[nodiscard]] const HostLink* link() const noexcept { return link_; }
 
   void add(std::uint32_t bytes) noexcept {
-    if (bytes_ == 0 && bytes > 0 && link_ != nullptr) link_->enter();
+    if (bytes_ == 0 && bytes > 0 && link_ != nullptr) ++link_->destinations;
     bytes_ = std::min(bytes_ + bytes, kHighest);
   }
   void subtract(std::uint64_t bytes) noexcept {
     if (bytes_ == 0) return;
     const auto n = static_cast<std::int64_t>(std::min<std::uint64_t>(bytes, kHighest));
     bytes_ = std::max(bytes_ - n, kLowest);
-    if (bytes_ == 0 && link_ != nullptr) link_->leave();
+    if (bytes_ == 0 && link_ != nullptr) --link_->destinations;
   }
   [[nodiscard]] std::int64_t bytes() const noexcept { return bytes_; }
 

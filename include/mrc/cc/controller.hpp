@@ -14,9 +14,8 @@
 
 namespace mrc::inline v0_1::cc {
 
-/// Without feedback: a constant window, or none. Counts the bytes in flight, tracks the base
-/// round-trip time and ignores congestion signals. For tests, measurements, networks without
-/// congestion and networks with preassigned shares. One thread at a time.
+/// Without feedback: a constant window, or none. Tracks bytes in flight and base round-trip time.
+/// For tests, and networks without congestion or with preassigned shares. One thread at a time.
 class FixedWindow {
  public:
   /// What window() is without one.
@@ -90,9 +89,8 @@ struct Options {
   std::uint64_t fixed_window = 0;  ///< Algorithm::fixed: bytes, 0 = 1.5 bandwidth-delay products
 };
 
-/// A congestion control context whose algorithm is chosen at run time: a tagged union and a switch,
-/// so that a call costs a predicted branch instead of an indirect jump. Copyable, no heap. One
-/// thread at a time.
+/// A congestion control context chosen at run time: a tagged union, so that a call costs a
+/// predicted branch. Copyable, no heap. One thread at a time.
 class Controller {
   using State = std::variant<Nscc, FixedWindow>;
 

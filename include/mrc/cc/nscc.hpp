@@ -12,17 +12,32 @@
 
 namespace mrc::inline v0_1::cc {
 
-/// What the user of a congestion control context specifies about the network, and overrides of
-/// derived parameters (mrc-1.0 §6.1; names as in the API's NSCC configuration). An empty optional
-/// is derived.
-struct NsccOptions {
-  std::uint64_t link_speed = 100'000'000'000;         ///< bit/s
+/// Settings of NSCC that it uses as they are (mrc-1.0 §6.1).
+struct NsccSettings {
   Duration base_rtt = std::chrono::microseconds(12);  ///< upper bound; measurements lower it
-  /// Measurements don't lower base_rtt below this. For ports that batch, where the minimum measured
-  /// RTT is unrepresentative and would make every normal round trip look queued.
+  /// Measurements don't lower base_rtt below this. For ports that batch: their shortest RTT would
+  /// make every normal round trip look queued.
   Duration base_rtt_floor{0};
-  std::uint32_t mtu = 4096;  ///< longest packet in bytes, headers included
-  bool trimming = false;     ///< the switches trim instead of dropping
+  Duration zero_delay = std::chrono::microseconds(1);  ///< delays up to this count as zero
+  double gamma = 0.8;                                  ///< gain of the decrease, 0 .. 1
+  double max_md_jump = 0.5;                            ///< smallest factor of one decrease, 0 .. 1
+  /// Bounds of the weight of a delay sample, time since the previous one over base_rtt. Both at
+  /// 0.0125 give a plain moving average per sample.
+  double delay_weight_min = 0.0125;
+  double delay_weight_max = 0.25;             ///< the upper one
+  unsigned qa_gate = 3;                       ///< quick adapt below max_cwnd >> qa_gate per round
+  std::uint32_t ack_gen_trigger = 16 * 1024;  ///< responders' SACK threshold in bytes
+  bool disable_qa = false;                    ///< turns quick adapt off
+  /// Send while cwnd > inflight instead of inflight + size <= cwnd (mrc-1.0 [C-12]).
+  bool send_while_below = false;
+};
+
+/// What the user specifies about the network, and overrides of derived parameters (names as in the
+/// API's NSCC configuration). An empty optional is derived.
+struct NsccOptions : NsccSettings {
+  std::uint64_t link_speed = 100'000'000'000;  ///< bit/s
+  std::uint32_t mtu = 4096;                    ///< longest packet in bytes, headers included
+  bool trimming = false;                       ///< the switches trim instead of dropping
 
   std::optional<Duration> target_delay;       ///< queueing delay aimed at
   std::optional<std::uint64_t> max_cwnd;      ///< bytes
@@ -32,49 +47,19 @@ struct NsccOptions {
   std::optional<Duration> qa_threshold;       ///< delay that starts quick adapt
   std::optional<std::uint32_t> adjust_bytes;  ///< apply pending increases after so many bytes
   std::optional<Duration> adjust_period;      ///< or after this time, whichever comes first
-  double gamma = 0.8;                         ///< gain of the decrease, 0 .. 1
-  double max_md_jump = 0.5;                   ///< smallest factor of one decrease, 0 .. 1
-  unsigned qa_gate = 3;                       ///< quick adapt below max_cwnd >> qa_gate per round
-  bool disable_qa = false;                    ///< turns quick adapt off
-
-  Duration zero_delay = std::chrono::microseconds(1);  ///< delays up to this count as zero
-  /// The weight of a delay sample, time since the previous one over base_rtt, is clamped to these
-  /// bounds. Both at 0.0125 give a plain moving average per sample.
-  double delay_weight_min = 0.0125;
-  /// Upper bound of the weight.
-  double delay_weight_max = 0.25;
-
-  std::uint32_t ack_gen_trigger = 16 * 1024;  ///< responders' SACK threshold in bytes
-  /// Send while cwnd > inflight instead of inflight + size <= cwnd (mrc-1.0 [C-12]).
-  bool send_while_below = false;
 };
 
-/// Parameters of NSCC in the form it computes with (mrc-1.0 §6.1).
-struct NsccParameters {
-  double bytes_per_ns;            ///< link speed, bytes per ns
-  double scale;                   ///< a: BDP / 150,000 B
-  Duration base_rtt;              ///< as in NsccOptions
-  Duration base_rtt_floor;        ///< as in NsccOptions
-  Duration target_qdelay;         ///< queueing delay aimed at
-  Duration adjust_period;         ///< as in NsccOptions
-  Duration qa_threshold;          ///< as in NsccOptions
-  Duration zero_delay;            ///< as in NsccOptions
-  double max_wnd;                 ///< bytes; also the initial cwnd
-  bool max_wnd_fixed;             ///< set by the user, so it does not follow base_rtt
-  double min_wnd;                 ///< bytes: one MTU
-  double alpha;                   ///< bytes/s
-  double fi;                      ///< as in NsccOptions
-  double fi_scale;                ///< as in NsccOptions
-  double eta;                     ///< as in NsccOptions
-  double adjust_bytes;            ///< as in NsccOptions
-  double gamma;                   ///< as in NsccOptions
-  double max_md_jump;             ///< as in NsccOptions
-  double delay_weight_min;        ///< as in NsccOptions
-  double delay_weight_max;        ///< as in NsccOptions
-  unsigned qa_gate;               ///< as in NsccOptions
-  std::uint32_t ack_gen_trigger;  ///< as in NsccOptions
-  bool disable_qa;                ///< as in NsccOptions
-  bool send_while_below;          ///< as in NsccOptions
+/// Parameters of NSCC in the form it computes with. Those without a comment are as in NsccOptions.
+struct NsccParameters : NsccSettings {
+  double bytes_per_ns;     ///< link speed
+  double scale;            ///< a: BDP / 150,000 B
+  Duration target_qdelay;  ///< queueing delay aimed at
+  Duration adjust_period, qa_threshold;
+  double max_wnd;      ///< bytes; also the initial cwnd
+  bool max_wnd_fixed;  ///< set by the user, so it does not follow base_rtt
+  double min_wnd;      ///< bytes: one MTU
+  double alpha;        ///< bytes/s
+  double fi, fi_scale, eta, adjust_bytes;
 };
 
 namespace detail {
@@ -96,9 +81,8 @@ void require_range(const char* option, T value, T low, T high) {
   return std::max(1.5 * bytes_per_ns * static_cast<double>(base_rtt.count()), mtu);
 }
 
-/// Derives the parameters for a network by the rules of mrc-1.0 §6.1: all are scaled from a network
-/// of 100 Gb/s and 12 us. Throws Error (invalid_argument) that names option, value and allowed
-/// range.
+/// The parameters for a network, scaled from one of 100 Gb/s and 12 us (mrc-1.0 §6.1). Throws Error
+/// (invalid_argument) that names option, value and allowed range.
 [[nodiscard]] NsccParameters derive(const NsccOptions& o);
 
 /// NSCC, the network-signalled congestion control of UET and MRC ("uet-1.0-nscc", mrc-1.0 §6): a
@@ -108,11 +92,9 @@ void require_range(const char* option, T value, T low, T high) {
 ///      no mark  | proportional or fast increase  | fair increase
 ///      mark     | nothing: one bad path          | multiplicative decrease
 ///
-/// It starts at max_wnd, or its share of that if others are known to start too (on_hint()), and
-/// stays between one MTU and max_wnd (1.5 bandwidth-delay products, or NsccOptions::max_cwnd) for
-/// any input. Besides, the bytes in flight to each of many destinations at once are limited to a
-/// part of max_wnd (share_limit()). Counters are doubles: exact to 2^53 bytes, without wraparound.
-/// One thread at a time.
+/// It starts at max_wnd, or its share of that (on_hint()), and stays between one MTU and max_wnd
+/// for any input. Besides, share_limit() limits the bytes in flight. Counters are doubles: exact to
+/// 2^53 bytes, without wraparound. One thread at a time.
 class Nscc {
  public:
   /// Throws Error (invalid_argument) when an option is out of range.
@@ -126,8 +108,8 @@ class Nscc {
 
   /// Destinations that share a link share what fills it (share_limit()).
   void share(HostLink& link) noexcept { inflight_.share(link); }
-  /// The window starts at its share (start_window()); nothing changes any more once a packet is in
-  /// flight, or the network has answered: what is measured is better than a hint.
+  /// The window starts at its share, unless a packet is in flight or the network has answered: what
+  /// is measured is better than a hint.
   void on_hint(std::uint64_t sharers) noexcept {
     sharers_ = static_cast<double>(std::max<std::uint64_t>(sharers, 1));
     if (fresh()) cwnd_ = start_window();
@@ -137,7 +119,7 @@ class Nscc {
   void on_nack(std::uint32_t bytes, bool trimmed, Time now) noexcept;
   void on_loss(std::uint32_t bytes, Time) noexcept { shrink_by_lost(bytes); }
   void on_timeout(std::uint32_t bytes, unsigned consecutive, Time now) noexcept;
-  /// Lowers base_rtt, and with it the largest window, if the time is plausible and shorter.
+  /// Lowers base_rtt, and with it the largest window.
   void on_rtt(Duration rtt) noexcept {
     if (BaseRtt::plausible(rtt)) lower_base_rtt(rtt);
   }
@@ -152,8 +134,7 @@ class Nscc {
   }
   /// Asks for a SACK when the limit() is nearly reached or small.
   [[nodiscard]] bool wants_ack() const noexcept {
-    // Otherwise a sender whose window is nearly used up, or smaller than the responder's SACK
-    // threshold, would wait for a SACK that is never sent.
+    // Otherwise it might wait for a SACK that is never sent.
     const double most = limit();
     return most - static_cast<double>(inflight_.bytes()) < p_.min_wnd ||
            most < static_cast<double>(p_.ack_gen_trigger);
@@ -224,25 +205,22 @@ class Nscc {
   bool adapted_ = false;  // the network has had a say in cwnd_
 };
 
-/// A part of max_wnd, so that all windows that start together send what one alone would have sent.
-/// But no less than kLeastPackets packets, enough that losses show as gaps in SACKs, without
-/// waiting for a timeout; and no less than responders' SACK threshold, below which each packet
-/// would ask for a SACK of its own (wants_ack()).
+/// A part of max_wnd, but at least kLeastPackets packets, and responders' SACK threshold, below
+/// which each packet would ask for a SACK (wants_ack()).
 inline double Nscc::part_of_window(double part) const noexcept {
   const double least =
       std::max(kLeastPackets * p_.min_wnd, static_cast<double>(p_.ack_gen_trigger));
   return std::min(std::max(max_wnd_ * part, least), max_wnd_);
 }
 
-/// max_wnd fills the host's link. A host that sends to n destinations has an nth of its link for
-/// each, and what else it has in flight only waits in queues, those of the receivers above all,
-/// which n hosts send to in an all-to-all. So the limits of all destinations add up to two full
-/// windows: one that fills the link, and one for what slower destinations leave to the others. One
-/// or two destinations are not limited. The window itself is NSCC's affair: it is not changed.
+/// max_wnd fills the host's link. To n destinations more than that only waits in queues, those of
+/// receivers above all, which n hosts send to in an all-to-all. So all limits add up to two full
+/// windows: one for the link, one for what slower destinations leave to others. NSCC's window
+/// itself does not change.
 inline double Nscc::share_limit() const noexcept {
   const HostLink* link = inflight_.link();
-  if (link == nullptr || link->destinations() <= kSharedWindows) return max_wnd_;
-  return part_of_window(static_cast<double>(kSharedWindows) / link->destinations());
+  if (link == nullptr || link->destinations <= kSharedWindows) return max_wnd_;
+  return part_of_window(static_cast<double>(kSharedWindows) / link->destinations);
 }
 
 /// One SACK, mrc-1.0 §6.3. Without a valid round-trip time it only updates the bytes in flight and
@@ -273,9 +251,8 @@ inline void Nscc::on_sack(const SackSample& sack) noexcept {
 }
 
 /// Host congestion at the receiver, mrc-1.0 §6.7: a penalty of 64 sustained for one round trip
-/// halves the window, after reducing it to the part in use. That part is the bytes in flight before
-/// this SACK plus one packet that did not fit: measured after the SACK, or without that packet, the
-/// reduction alone would stall a sender that fills its window, even with a tiny penalty.
+/// halves the window, after reducing it to the part in use: the bytes in flight before this SACK,
+/// plus one packet that did not fit. Less would stall a sender that fills its window.
 inline void Nscc::apply_penalty(const SackSample& sack, double newly) noexcept {
   const unsigned penalty = sack.rcv_cwnd_pen & kPenaltyMask;
   if (penalty > 0) {
@@ -296,8 +273,7 @@ inline void Nscc::lower_base_rtt(Duration rtt) noexcept {
   cwnd_ = fresh() ? start_window() : std::min(cwnd_, max_wnd_);
 }
 
-/// Weights a sample by the time since the previous one relative to base_rtt, so that the average
-/// follows the queue equally fast with a SACK per packet or per ten packets.
+/// Weights a sample by its time, so that the average does not depend on how often SACKs come.
 inline void Nscc::average(double delay, Time now) noexcept {
   const double weight = std::clamp(ns(now - last_sample_) * inverse_base_rtt_, p_.delay_weight_min,
                                    p_.delay_weight_max);

@@ -48,10 +48,9 @@ NsccParameters derive(const NsccOptions& o) {
   const auto mtu = static_cast<double>(o.mtu);
 
   NsccParameters p{};
+  static_cast<NsccSettings&>(p) = o;
   p.bytes_per_ns = static_cast<double>(o.link_speed) / 8e9;
   p.scale = p.bytes_per_ns * static_cast<double>(o.base_rtt.count()) / kReferenceBdp;
-  p.base_rtt = o.base_rtt;
-  p.base_rtt_floor = o.base_rtt_floor;
   // Without trimming a full queue drops packets; a target below one round trip of queueing gains
   // nothing.
   const Duration target = o.trimming ? o.base_rtt * 3 / 4 : o.base_rtt;
@@ -59,7 +58,6 @@ NsccParameters derive(const NsccOptions& o) {
   p.adjust_period = o.adjust_period.value_or(o.base_rtt);
   // Trims indicate a full queue earlier and more reliably than delay.
   p.qa_threshold = o.qa_threshold.value_or(o.trimming ? Duration::max() : 4 * p.target_qdelay);
-  p.zero_delay = o.zero_delay;
   p.max_wnd_fixed = o.max_cwnd.has_value();
   p.max_wnd =
       o.max_cwnd ? static_cast<double>(*o.max_cwnd) : full_window(p.bytes_per_ns, o.base_rtt, mtu);
@@ -70,14 +68,6 @@ NsccParameters derive(const NsccOptions& o) {
   p.fi_scale = o.fi_scale.value_or(0.25 * p.scale);
   p.eta = o.eta.value_or(0.15 * mtu * p.scale);
   p.adjust_bytes = o.adjust_bytes ? static_cast<double>(*o.adjust_bytes) : 8 * mtu;
-  p.gamma = o.gamma;
-  p.max_md_jump = o.max_md_jump;
-  p.delay_weight_min = o.delay_weight_min;
-  p.delay_weight_max = o.delay_weight_max;
-  p.qa_gate = o.qa_gate;
-  p.ack_gen_trigger = o.ack_gen_trigger;
-  p.disable_qa = o.disable_qa;
-  p.send_while_below = o.send_while_below;
   return p;
 }
 

@@ -23,7 +23,7 @@ namespace mrc::inline v0_1::path {
 
 /// Bits of an event mask: the API's state values (mrc-1.0 §3.7). Other states make no events.
 inline constexpr std::uint8_t kEventGood = 1;
-inline constexpr std::uint8_t kEventAssumedBad = 2;
+inline constexpr std::uint8_t kEventAssumedBad = 2;  ///< likewise
 
 /// A change of a path's state (mrc-1.0 §3.7).
 struct PathEvent {

@@ -16,12 +16,11 @@ namespace mrc::inline v0_1::wire {
 /// Packets passed between the engine and a port, in bursts. A packet here is the transport part
 /// only: BTH .. payload and pad. The port adds and removes IP, UDP and the iCRC.
 
-/// Whether a received packet was trimmed on its way, as the port read it from the DSCP (mrc-1.0
-/// §1.12).
+/// Whether a received packet was trimmed on its way, by its DSCP (mrc-1.0 §1.12).
 enum class Trim : std::uint8_t { none, trimmed, trimmed_last_hop };
 
-/// One received packet. `bytes` points into the port's buffers and is valid until the port's next
-/// receive(). The port has checked the IP and UDP lengths.
+/// One received packet, whose IP and UDP lengths are checked. `bytes` points into the port's
+/// buffers and is valid until its next receive().
 struct RxPacket {
   Bytes bytes;                   ///< BTH .. payload and pad, without the iCRC
   std::uint64_t source = 0;      ///< tag of the sender's IP address (Port::add_peer), 0: unknown
@@ -30,18 +29,17 @@ struct RxPacket {
   Plane plane = 0;               ///< plane of the receiving port
   Ecn ecn = Ecn::not_ect;        ///< of the outermost IP header
   Trim trim = Trim::none;        ///< read from the DSCP
-  /// A copy of the same data packet may still be on its way to the application's memory: the port
-  /// places payload by itself, and will do so whatever the engine has decided by then. The engine
-  /// completes nothing that depends on this packet until Engine::on_settled() names its PSN.
+  /// The port places payload by itself, and a copy of the same data packet may still be on its way
+  /// to memory. What depends on it is completed after Engine::on_settled() has named its PSN.
   bool unsettled = false;
-  /// iCRC in the packet minus the computed one, modulo 2^32; 0 for a trimmed packet, which has
-  /// none. The engine judges it, since only the engine knows the connection.
+  /// iCRC in the packet minus the computed one, modulo 2^32, which the engine judges; 0 for a
+  /// trimmed packet.
   std::uint32_t check = 0;
-  /// Bytes of payload that the port has written to their place in memory by itself. `bytes` then
-  /// ends in front of the payload, and its BTH has a pad count of 0.
+  /// Bytes of payload that the port has placed by itself. `bytes` then ends in front of the
+  /// payload, with a pad count of 0.
   std::uint32_t placed = 0;
-  /// Datagrams and endpoint requests only (has_origin()): what their receiver is told of the IP
-  /// header; valid as long as `bytes`. Null: the port does not know it.
+  /// Of datagrams and endpoint requests (has_origin()): of the IP header; valid as long as `bytes`.
+  /// Null: not known.
   const Origin* origin = nullptr;
 };
 
@@ -50,7 +48,6 @@ struct PacketName {
   Qpn qpn{};  ///< of the receiving queue pair
   Psn psn;    ///< of the packet
 
-  /// Equal in both.
   friend bool operator==(const PacketName&, const PacketName&) = default;
 };
 
@@ -61,16 +58,14 @@ enum class CopyId : std::uint32_t { none = 0 };
 struct TxSge {
   const std::uint8_t* data;  ///< first byte
   std::uint32_t length;      ///< bytes
-  /// Key of the memory region, as Port::register_memory() was told. 0: memory of the engine (inline
-  /// data), which the port must have read when transmit() returns.
+  /// Of Port::register_memory(); 0: memory of the engine, to be read before transmit() returns.
   std::uint32_t region = 0;
 };
 
 /// Longest transport header: BTH 12 + SETH and CC_STATE 36; data: 12 + 4 + 4 + 16 + 4.
 inline constexpr std::size_t kMaxTransportHeader = 48;
 
-/// One packet to send: header bytes written by the engine, payload SGEs in user memory, and the
-/// path that the engine chose.
+/// One packet to send: header, payload SGEs, and the path that the engine chose.
 struct TxPacket {
   std::array<std::uint8_t, kMaxTransportHeader> header;  ///< BTH .. ImmDt, from header[0]
   std::uint8_t header_length = 0;                        ///< bytes used in `header`
@@ -86,8 +81,8 @@ struct TxPacket {
   Plane plane = 0;                   ///< plane (NIC port) to send on
   Qpn owner{};  ///< local queue pair of a data packet, to return it to if the port does not take it
   std::uint32_t check_seed = 0;  ///< added to the iCRC, modulo 2^32
-  /// Not `none`: the port may read the payload after transmit() has returned, and names this number
-  /// in Port::take_released() when it no longer does.
+  /// Not `none`: the port may read the payload after transmit(), until Port::take_released() names
+  /// this number.
   CopyId copy = CopyId::none;
 
   /// Bytes from BTH to iCRC; add 8 for the UDP length field.
@@ -102,27 +97,22 @@ struct TxGroup {
   std::uint32_t first;  ///< index of the first packet in the burst
   std::uint32_t count;  ///< number of packets
   Plane plane;          ///< plane of all of them
-  /// They are to show what becomes of packets that leave in one piece: they do so even if others
-  /// leave one by one (Port::send_singly()).
+  /// The packets probe what becomes of pieces: one piece in spite of Port::send_singly().
   bool one_piece = false;
 };
 
-/// A fixed-capacity burst to transmit. Allocated once; filled by Engine::poll_transmit(), read by
-/// ports. Not thread-safe.
+/// A fixed-capacity burst, filled by Engine::poll_transmit(), read by ports. Not thread-safe.
 class TxBurst {
  public:
   /// At most `packets` packets with `sges` payload SGEs between them.
   explicit TxBurst(std::size_t packets = 256, std::size_t sges = 1024)
       : packets_(packets), sges_(sges), groups_(packets) {}
 
-  /// Removes all packets.
   void clear() noexcept {
     packet_count_ = sge_count_ = group_count_ = control_groups_ = 0;
     open_ = false;
   }
-  /// Whether there are no packets.
   [[nodiscard]] bool empty() const noexcept { return packet_count_ == 0; }
-  /// Number of packets.
   [[nodiscard]] std::size_t size() const noexcept { return packet_count_; }
   /// Packets that still fit.
   [[nodiscard]] std::size_t room() const noexcept { return packets_.size() - packet_count_; }
@@ -135,15 +125,12 @@ class TxBurst {
   }
   /// How many of the first groups begin with control packets; data follow in the others.
   [[nodiscard]] std::size_t control_groups() const noexcept { return control_groups_; }
-  /// The packets of one group.
   [[nodiscard]] std::span<const TxPacket> packets(const TxGroup& g) const noexcept {
     return {packets_.data() + g.first, g.count};
   }
-  /// All packets.
   [[nodiscard]] std::span<const TxPacket> packets() const noexcept {
     return {packets_.data(), packet_count_};
   }
-  /// The payload SGEs of one packet.
   [[nodiscard]] std::span<const TxSge> sges(const TxPacket& p) const noexcept {
     return {sges_.data() + p.first_sge, p.sge_count};
   }
@@ -162,16 +149,16 @@ class TxBurst {
   }
   /// Engine: the packet appended last.
   [[nodiscard]] TxPacket& newest() noexcept { return packets_[packet_count_ - 1]; }
-  /// Engine: drops the packet appended last, before its commit().
+  /// Engine: drops it, before its commit().
   void take_back() noexcept { --packet_count_; }
-  /// Engine: adds an SGE of payload to the packet appended last; needs sge_room() > 0.
+  /// Engine: adds an SGE of payload to it; needs sge_room() > 0.
   void add_sge(const std::uint8_t* data, std::uint32_t length, std::uint32_t region) noexcept {
     TxPacket& p = packets_[packet_count_ - 1];
     sges_[sge_count_++] = {data, length, region};
     ++p.sge_count;
     p.payload_length += length;
   }
-  /// Engine: closes the packet appended last and puts it into a group.
+  /// Engine: closes it and puts it into a group.
   void commit() noexcept {
     const TxPacket& p = packets_[packet_count_ - 1];
     if (open_) {
@@ -185,15 +172,14 @@ class TxBurst {
     groups_[group_count_++] = {static_cast<std::uint32_t>(packet_count_ - 1), 1, p.plane};
     open_ = true;
   }
-  /// Engine: the same for a packet that must not leave in one piece with others: it is to show what
-  /// becomes of single ones.
+  /// Engine: the same for a packet that must leave alone, to show what becomes of single ones.
   void commit_alone() noexcept {
     open_ = false;
     commit();
     open_ = false;
   }
-  /// Engine: the same for a packet that is to leave in one piece with the one before it, which was
-  /// committed alone or by this call.
+  /// Engine: the same for one that is to leave in one piece with the one before it, committed alone
+  /// or by this call.
   void commit_behind() noexcept {
     TxGroup& g = groups_[group_count_ - 1];
     ++g.count;
@@ -213,9 +199,8 @@ class TxBurst {
   bool open_ = false;  ///< the newest group takes further packets
 };
 
-/// An endpoint request (mrc-1.0 §5) of a host that is no peer, or whose request carries no tag: an
-/// EV probe, or a port status, which changes nothing here. The engine has no path to it; a driver
-/// that has one answers.
+/// An endpoint request (mrc-1.0 §5) of a host that is no peer, or without tag: an EV probe, or a
+/// port status, which changes nothing. A driver that has a path to it answers.
 struct UnconnectedRequest {
   std::uint64_t source = 0;              ///< RxPacket::source
   IpAddress from{};                      ///< sender; unspecified: the port can't see it
@@ -240,16 +225,14 @@ struct DscpMap {
   /// Equal in all classes.
   friend constexpr bool operator==(const DscpMap&, const DscpMap&) = default;
 
-  /// All values fit in 6 bits, and neither value for trimmed packets is used for a class that hosts
-  /// send. The two may be equal (trimmed_last_hop is optional; then all trimmed packets count as
-  /// trimmed on the path), and so may the classes that hosts send.
+  /// All values fit 6 bits, and hosts send neither value for trimmed packets. Those two may be
+  /// equal (then all count as trimmed on the path), and so may the classes that hosts send.
   [[nodiscard]] constexpr bool valid() const noexcept {
     for (const std::uint8_t sent : {no_trim, trimmable, trimmable_retx, control})
       if (sent > 63 || sent == trimmed || sent == trimmed_last_hop) return false;
     return trimmed <= 63 && trimmed_last_hop <= 63;
   }
 
-  /// Whether a received packet with this DSCP was trimmed.
   [[nodiscard]] constexpr Trim classify(std::uint8_t dscp) const noexcept {
     if (dscp == trimmed) return Trim::trimmed;
     if (dscp == trimmed_last_hop) return Trim::trimmed_last_hop;

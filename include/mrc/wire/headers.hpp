@@ -4,7 +4,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <type_traits>
 
 #include "mrc/core/types.hpp"
@@ -15,34 +14,30 @@ namespace mrc::inline v0_1::wire {
 
 /// All headers of transport packets, their sizes, and verification tags.
 
-/// The extension headers of data packets (METH, TSETH, RETH, ImmDt) and of the Transport ACK
-/// (AETH): mrc-1.0 §1.4-1.6.
+/// Extension headers of data packets and of the Transport ACK (mrc-1.0 §1.4-1.6).
 
 /// Message numbers; follows BTH in every data packet.
 struct Meth {
   /// Receive-queue message number of a SEND or WriteImm; 0 in plain Writes. Of a READ, an atomic
-  /// and their responses: the number of the request among those of its queue pair.
+  /// and their responses: the number of the request in its queue pair.
   Be16 rqmsn;
   Be16 msn;  ///< message number on the send queue
 };
 
-/// One tick of a sender's timestamp. 16 bits of it wrap around after 8.388608 ms.
+/// One tick of a sender's timestamp, whose 16 bits wrap around after 8.388608 ms.
 inline constexpr Duration kTimestampTick{128};
-/// ftype of a header whose timestamp is valid.
-inline constexpr std::uint16_t kFtypeTimestamp = 1;
-/// The tsr bit: set when the tick is not 128 ns. Which tick it then is, is not specified (mrc-1.0
-/// [O-13]).
+inline constexpr std::uint16_t kFtypeTimestamp = 1;  ///< ftype of a header with a valid timestamp
+/// The tsr bit: the tick is not 128 ns, but an unspecified one (mrc-1.0 [O-13]).
 inline constexpr std::uint16_t kTsrBit = 0x8000;
-/// The bits of ftype.
-inline constexpr std::uint16_t kFtypeMask = 0x000F;
+inline constexpr std::uint16_t kFtypeMask = 0x000F;  ///< bits of ftype
 
-/// The low 16 bits of a time in ticks of 128 ns: what a sender writes into tx_timestamp.
+/// The time in ticks: what a sender writes into tx_timestamp.
 [[nodiscard]] constexpr std::uint16_t timestamp_of(Time time) noexcept {
   return static_cast<std::uint16_t>(static_cast<std::uint64_t>(time.time_since_epoch().count()) /
                                     static_cast<std::uint64_t>(kTimestampTick.count()));
 }
 
-/// Time from one timestamp to a later one, modulo the wrap of 8.388608 ms.
+/// Time from one timestamp to a later one.
 [[nodiscard]] constexpr Duration timestamp_distance(std::uint16_t from, std::uint16_t to) noexcept {
   return kTimestampTick * static_cast<std::uint16_t>(to - from);
 }
@@ -52,17 +47,15 @@ struct Tseth {
   Be16 tx_timestamp;  ///< the sender's clock, opaque to the peer, echoed in SACK and NACK
   Be16 tsr_ftype;     ///< tsr 15, reserved 14:4, ftype 3:0
 
-  /// The timestamp's tick is 128 ns (tsr = 0).
   [[nodiscard]] constexpr bool tick_is_128ns() const noexcept { return (tsr_ftype & kTsrBit) == 0; }
-  /// 1 (kFtypeTimestamp) when the timestamp is valid.
   [[nodiscard]] constexpr std::uint16_t ftype() const noexcept {
     return static_cast<std::uint16_t>(tsr_ftype & kFtypeMask);
   }
 };
 
-/// Target of this packet's payload; in every data packet. In a SEND and in responses the target is
-/// named by METH: `va` is then the offset of the payload in the message, and `rkey` is 0. A READ
-/// and an atomic name the memory that they are about.
+/// Target of the payload, in every data packet. In a SEND and in responses METH names the target:
+/// `va` is the offset of the payload in the message, and `rkey` is 0. Of a READ and an atomic: the
+/// memory they are about.
 struct Reth {
   Be64 va;          ///< virtual address of this packet's payload, not of the message
   Be32 rkey;        ///< remote key of the memory region
@@ -90,11 +83,11 @@ enum class Syndrome : std::uint8_t {
   remote_operational_error = 0x63,
 };
 
-/// True for all NAK codes, also those without an enumerator.
+/// All NAK codes, also those without an enumerator.
 [[nodiscard]] constexpr bool is_nak(Syndrome s) noexcept {
   return (static_cast<unsigned>(s) >> 5) == 0b011;
 }
-/// True for an acknowledgement with any credit count (MRC sends 0x1F, "no limit").
+/// An acknowledgement with any credit count (MRC sends 0x1F, "no limit").
 [[nodiscard]] constexpr bool is_ack(Syndrome s) noexcept {
   return (static_cast<unsigned>(s) >> 5) == 0b000;
 }
@@ -132,24 +125,13 @@ static_assert(sizeof(Meth) == 4 && sizeof(Tseth) == 4 && sizeof(Reth) == 16 && s
 /// Endpoint requests and responses between the endpoints (QPN 2) of two hosts: mrc-1.0 §1.10.
 /// BTH.psn[15:0] is the request id; the response copies it.
 
-/// Operation of an endpoint request, as numbered on the wire. The MRC API numbers them the other
-/// way round (EV probe 0, port status update 1): convert with to_api(), never copy the number.
+/// Operation of an endpoint request, as numbered on the wire. The MRC API (mrc_ctl_ep_op_type)
+/// numbers them the other way round: EV probe 0, port status update 1.
 enum class EndpointOp : std::uint8_t { port_status = 0, ev_probe = 1 };
 
-/// Whether a value, possibly from the wire, is one of the enumerators.
+/// Whether a value from the wire is one of the enumerators.
 [[nodiscard]] constexpr bool is_known(EndpointOp op) noexcept {
   return op == EndpointOp::port_status || op == EndpointOp::ev_probe;
-}
-
-/// The number of an operation in the MRC API (mrc_ctl_ep_op_type).
-[[nodiscard]] constexpr int to_api(EndpointOp op) noexcept {
-  return op == EndpointOp::ev_probe ? 0 : 1;
-}
-/// The operation for a number of the MRC API; empty for an undefined number.
-[[nodiscard]] constexpr std::optional<EndpointOp> endpoint_op_from_api(int number) noexcept {
-  if (number == 0) return EndpointOp::ev_probe;
-  if (number == 1) return EndpointOp::port_status;
-  return std::nullopt;
 }
 
 /// Endpoint request. A new instance is all zero: port status, no valid timestamp.
@@ -169,7 +151,6 @@ struct Erth {
   constexpr void set_op(EndpointOp op) noexcept {
     type_op_ = static_cast<std::uint16_t>((type_op_ & ~3u) | (static_cast<unsigned>(op) & 3u));
   }
-  /// Whether ftype says that the timestamp is valid.
   [[nodiscard]] constexpr bool has_timestamp() const noexcept {
     return (tsr_ftype & kFtypeMask) == kFtypeTimestamp;
   }
@@ -199,9 +180,9 @@ struct Eeth {
 
 static_assert(sizeof(Erth) == 16 && sizeof(Eeth) == 36);
 
-/// The extension headers of SACK, NACK and reliability probe (mrc-1.0 §1.7-1.9). Names that end in
-/// an underscore are raw bytes: use the accessors. The first 16 bits of each header (type, next
-/// header) are sent 0 and ignored on receipt ([C-4], [O-11]), and so are all reserved fields.
+/// Extension headers of SACK, NACK and reliability probe (mrc-1.0 §1.7-1.9). Names that end in an
+/// underscore are raw bytes: use the accessors. The first 16 bits of each header and all reserved
+/// fields are sent 0 and ignored on receipt ([C-4], [O-11]).
 
 /// SETH.m: the responder's verdict on the reflected EV (mrc-1.0 §2.7).
 enum class SackMark : std::uint8_t { none = 0, skip_once = 1, always_skip = 2, reserved = 3 };
@@ -268,7 +249,6 @@ struct CcState {
   std::uint8_t penalty_ = 0;  ///< restore_cwnd 7, rcv_cwnd_pen 6:0
   Be24 rcvd_bytes;            ///< received bytes in units of 256, modulo 2^24
 
-  /// Largest ooo_count.
   static constexpr std::uint16_t kMaxOooCount = 0x7FFF;
   /// Unit of rcvd_bytes, in bytes.
   static constexpr std::uint32_t kRcvdBytesUnit = 256;
@@ -277,7 +257,7 @@ struct CcState {
   [[nodiscard]] constexpr std::uint16_t ooo_count() const noexcept {
     return static_cast<std::uint16_t>(ooo_count_ & kMaxOooCount);
   }
-  /// Sets ooo_count; a larger count is sent as kMaxOooCount.
+  /// A larger count is sent as kMaxOooCount.
   constexpr void set_ooo_count(std::uint32_t count) noexcept {
     ooo_count_ = count < kMaxOooCount ? static_cast<std::uint16_t>(count) : kMaxOooCount;
   }
@@ -290,16 +270,14 @@ struct CcState {
   [[nodiscard]] constexpr std::uint8_t rcv_cwnd_pen() const noexcept {
     return static_cast<std::uint8_t>(penalty_ & 0x7F);
   }
-  /// Sets rcv_cwnd_pen; only the low 7 bits are used.
   constexpr void set_rcv_cwnd_pen(std::uint8_t penalty) noexcept {
     penalty_ = static_cast<std::uint8_t>((penalty_ & 0x80) | (penalty & 0x7F));
   }
 };
 
-/// NACK. A new instance has cc_type 2, the value of every NACK, and zeros elsewhere.
+/// NACK. A new instance is all zero but for cc_type.
 struct Neth {
-  /// cc_type of a NACK.
-  static constexpr std::uint8_t kCcType = 2;
+  static constexpr std::uint8_t kCcType = 2;  ///< of every NACK
 
   Be16 type_nh_;                              ///< type, next header
   NackReason reason{};                        ///< not checked: see is_known(NackReason)
@@ -333,7 +311,6 @@ struct Peth {
   Be16 tx_timestamp;             ///< the sender's clock in ticks; valid if has_timestamp()
   Be16 tsr_ftype;                ///< tsr 15, reserved 14:4, ftype 3:0
 
-  /// Whether ftype says that the timestamp is valid.
   [[nodiscard]] constexpr bool has_timestamp() const noexcept {
     return (tsr_ftype & kFtypeMask) == kFtypeTimestamp;
   }
@@ -350,8 +327,7 @@ static_assert(sizeof(Seth) == 28 && sizeof(CcState) == 8 && sizeof(Neth) == 20 &
 inline constexpr std::uint16_t kDefaultPKey = 0xFFFF;
 
 /// Base transport header, the first 12 bytes of every MRC packet (mrc-1.0 §1.3). The data members
-/// are the raw bytes; use the accessors. opcode() is not checked: a received packet can hold any
-/// value there.
+/// are the raw bytes; use the accessors.
 struct Bth {
   std::uint8_t op = 0;                ///< opcode
   std::uint8_t se_m_pad_tver = 0;     ///< se 7, m 6, pad 5:4, tver 3:0 (IBTA order, mrc-1.0 [C-2])
@@ -382,7 +358,7 @@ struct Bth {
 
   /// Not checked: see is_known().
   [[nodiscard]] constexpr Opcode opcode() const noexcept { return static_cast<Opcode>(op); }
-  /// The receiver's application is to be notified; not used by MRC, but between OpenMRC peers.
+  /// The receiver's application is to be notified; not used by MRC.
   [[nodiscard]] constexpr bool solicited_event() const noexcept {
     return (se_m_pad_tver & kSolicitedBit) != 0;
   }
@@ -399,8 +375,8 @@ struct Bth {
     return static_cast<std::uint8_t>(se_m_pad_tver & kVersionMask);
   }
   [[nodiscard]] constexpr std::uint16_t p_key() const noexcept { return pkey; }
-  /// The iCRC covers the head of the packet only (icrc_of_head()). MRC sends 0 here and ignores
-  /// what arrives; it counts between OpenMRC peers of one host that have agreed on it.
+  /// The iCRC covers the head of the packet only (icrc_of_head()). 0 in MRC; counts between OpenMRC
+  /// peers of one host that have agreed on it.
   [[nodiscard]] constexpr bool head_check() const noexcept {
     return (variant_reserved & kHeadCheckBit) != 0;
   }
@@ -420,18 +396,16 @@ struct Bth {
   [[nodiscard]] constexpr Psn psn() const noexcept { return Psn{sequence.value()}; }
 
   constexpr void set_opcode(Opcode opcode) noexcept { op = static_cast<std::uint8_t>(opcode); }
-  /// Sets the pad count; only the low two bits are used.
   constexpr void set_pad(unsigned pad) noexcept {
     se_m_pad_tver =
         static_cast<std::uint8_t>((se_m_pad_tver & ~unsigned{kPadMask}) | ((pad & 3u) << 4));
   }
-  /// Marks a message whose receiver's application is to be notified.
   constexpr void set_solicited_event(bool on) noexcept {
     se_m_pad_tver = static_cast<std::uint8_t>((se_m_pad_tver & ~unsigned{kSolicitedBit}) |
                                               (on ? kSolicitedBit : 0u));
   }
   constexpr void set_p_key(std::uint16_t p_key) noexcept { pkey = p_key; }
-  /// Says what the iCRC covers; the other variant reserved bits become 0.
+  /// The other variant reserved bits become 0.
   constexpr void set_head_check(bool on) noexcept {
     variant_reserved = on ? kHeadCheckBit : std::uint8_t{0};
   }
@@ -453,10 +427,9 @@ struct Bth {
 
 static_assert(sizeof(Bth) == 12 && std::is_standard_layout_v<Bth>);
 
-/// Verification tags: what OpenMRC peers add to packets so that nobody can forge them who does not
-/// see them. An extension, agreed on when queue pairs are connected (ConnectionInfo::tag).
-
-/// The verification tag of a queue pair: random bits that all packets sent to it carry.
+/// The verification tag of a queue pair: random bits that all packets sent to it carry, so that
+/// nobody can forge them who does not see them. An extension, agreed on when queue pairs are
+/// connected (ConnectionInfo::tag).
 ///
 ///     bits  0 .. 31   added to the iCRC, modulo 2^32
 ///     bits 32 .. 51   in the BTH, where other peers have constants: p_key 16, inv-res 4
@@ -470,15 +443,14 @@ class Tag {
   /// `bits` as in the table above; 0: no tag.
   constexpr explicit Tag(std::uint64_t bits) noexcept : bits_(bits == 0 ? kNone : bits) {}
 
-  /// A tag made of random bits. `checked`: the receiving port checks the iCRC; else nothing is to
-  /// be added to it. Differs from no tag.
+  /// From random bits; differs from no tag. Not `checked`: the receiving port does not check the
+  /// iCRC, and nothing is added to it.
   [[nodiscard]] static constexpr Tag make(std::uint64_t random, bool checked) noexcept {
     if (!checked) random &= ~std::uint64_t{0xFFFFFFFF};
     return Tag((random & kHeaderBits) == kNone || random == 0 ? random ^ std::uint64_t{1} << 40
                                                               : random);
   }
 
-  /// True if there is one.
   [[nodiscard]] constexpr explicit operator bool() const noexcept { return bits_ != kNone; }
   /// As it is told to the peer; 0: no tag.
   [[nodiscard]] constexpr std::uint64_t bits() const noexcept { return *this ? bits_ : 0; }
@@ -504,12 +476,10 @@ class Tag {
   [[nodiscard]] static constexpr std::uint32_t header_of(const Bth& bth) noexcept {
     return std::uint32_t{bth.p_key()} << 4 | bth.reserved();
   }
-  /// Does the BTH carry these bits?
   [[nodiscard]] constexpr bool is_in(const Bth& bth) const noexcept {
     return header_of(bth) == header();
   }
 
-  /// Equal in all bits.
   friend constexpr bool operator==(const Tag&, const Tag&) = default;
 
  private:
@@ -544,7 +514,7 @@ inline constexpr std::uint32_t kMaxWriteOverhead = kMaxWriteHeader + kMaxPad + k
 /// Nominal packet size, which both sides use for congestion control: UDP length + 40, whatever the
 /// IP headers are (mrc-1.0 [C-15]).
 inline constexpr std::uint32_t kNominalIp = 40;
-/// Nominal size of a packet with this UDP length, in bytes.
+/// That of a packet with this UDP length, in bytes.
 [[nodiscard]] constexpr std::uint32_t nominal_size(std::uint32_t udp_length) noexcept {
   return udp_length + kNominalIp;
 }

@@ -16,23 +16,18 @@
 
 namespace mrc::inline v0_1::wire {
 
-/// Extension headers that only modules read (resolve/packets.hpp): of datagrams, and of resolution
-/// messages.
+/// Of datagrams and of resolution messages, which only modules read (resolve/packets.hpp).
 inline constexpr std::size_t kDethSize = 8;
 inline constexpr std::size_t kResolutionHeaderSize = 52;  ///< likewise
-/// Longest resolution message, BTH included. Fits into the smallest MTU of IPv6 behind a uSID
-/// stack.
+/// Longest resolution message, BTH included: fits the least MTU of IPv6 behind a uSID stack.
 inline constexpr std::size_t kLongResolution = 1088;
 
-/// A part of a data packet: how packets pass planes that have become too narrow for them. The MTU
-/// of a connection is agreed once, and a packet that was sent keeps its PSN and its payload. So
-/// what no longer fits travels in parts, which the receiver puts together before it looks at the
-/// packet (engine/memory.hpp). An extension between OpenMRC peers: MRC has no such opcode.
+/// A part of a data packet: how packets pass planes that have become too narrow for them, since the
+/// MTU of a connection is agreed once and a packet keeps PSN and payload. The receiver puts the
+/// parts together first (engine/memory.hpp). An extension between OpenMRC peers.
 ///
-/// Header: BTH of the packet, but with this opcode and the pad of this part; PartHeader; the rest
-/// of the packet's header, in every part. Payload: kPartPayload bytes, in the last part the rest.
-
-/// Follows the BTH.
+/// The BTH of the packet, but with this opcode and the pad of this part; PartHeader; the rest of
+/// the packet's header; kPartPayload bytes of payload, in the last part the rest.
 struct PartHeader {
   std::uint8_t op = 0;         ///< opcode of the packet
   std::uint8_t reserved_ = 0;  ///< sent 0
@@ -40,18 +35,15 @@ struct PartHeader {
   Be16 length;                 ///< of the packet's payload, bytes: more than kPartPayload
   Be16 reserved2_;             ///< sent 0
 
-  /// Not checked.
   [[nodiscard]] constexpr Opcode opcode() const noexcept { return static_cast<Opcode>(op); }
 };
 
 static_assert(sizeof(PartHeader) == 8);
 static_assert(kMaxWriteHeader + sizeof(PartHeader) <= kMaxTransportHeader);
 
-/// Payload of each part but the last, bytes. A multiple of the cache line, and of 4: only the last
-/// part is padded.
+/// Payload of each part but the last, bytes: a multiple of the cache line, and without pad.
 inline constexpr std::uint32_t kPartPayload = 1024;
-/// Longest part, BTH .. iCRC, bytes. In every encapsulation it fits into 1,280 bytes of IP, the
-/// least that IPv6 links carry.
+/// Longest part, BTH .. iCRC, bytes. Fits the least MTU of IPv6 in every encapsulation.
 inline constexpr std::uint32_t kMaxPart = kMaxTransportHeader + kPartPayload + kIcrcSize;
 
 /// Parts of a packet with so many bytes of payload.
@@ -82,8 +74,8 @@ struct WriteHeader {
 
 static_assert(kMaxWriteHeader <= kMaxTransportHeader);
 
-/// Writes BTH, METH, TSETH when there is a timestamp, RETH, and ImmDt when the opcode has one.
-/// `out` has room for kMaxWriteHeader bytes. Returns the length.
+/// Writes the headers of a data packet to `out`, which has room for kMaxWriteHeader bytes. Returns
+/// the length.
 [[gnu::always_inline]] inline std::size_t build_write_header(std::uint8_t* out,
                                                              const WriteHeader& h) noexcept {
   std::uint8_t* p = out;
@@ -226,8 +218,7 @@ inline constexpr std::array<std::uint8_t, 256> kExtensionLengths = make_extensio
 
 }  // namespace detail
 
-/// The packet's bytes as a header or control packet P. The caller has made sure that there are at
-/// least sizeof(P) bytes.
+/// The bytes, at least sizeof(P), as a header or control packet P.
 template <class P>
 [[nodiscard]] inline const P& view_as(Bytes bytes) noexcept {
   static_assert(alignof(P) == 1 && std::is_trivially_copyable_v<P>);
@@ -235,9 +226,9 @@ template <class P>
   return *reinterpret_cast<const P*>(bytes.data());
 }
 
-/// Validates a packet so that its headers can be read: version, opcode, and that headers and pad
-/// fit; a control packet of MRC must have exactly its length. Safe on any input. Reserved bits,
-/// p_key and everything that depends on a queue pair are not checked (mrc-1.0 §2.13, step 5).
+/// Validates any bytes so that the headers can be read: version, opcode, and that headers and pad
+/// fit; a control packet of MRC must have exactly its length. Reserved bits, p_key and what depends
+/// on a queue pair are not checked (mrc-1.0 §2.13, step 5).
 [[nodiscard]] inline ParseError check(Bytes transport) noexcept {
   if (transport.size() < sizeof(Bth)) return ParseError::too_short;
   const Bth& bth = view_as<Bth>(transport);
@@ -279,8 +270,8 @@ struct TrimmedView {
   const Tseth* tseth = nullptr;  ///< null when cut off, or when the packet had none
 };
 
-/// Reads the head of a trimmed data packet, which must have a complete BTH (mrc-1.0 §1.12 [O-10]).
-/// Safe on any input. These bytes are not covered by a checksum: they may only cause a NACK.
+/// Reads the head of a trimmed data packet (mrc-1.0 §1.12 [O-10]). Safe on any input. No checksum
+/// covers these bytes: they may only cause a NACK.
 [[nodiscard]] inline ParseError view_trimmed(Bytes transport, TrimmedView& view) noexcept {
   view = {};
   if (transport.size() < sizeof(Bth)) return ParseError::too_short;
