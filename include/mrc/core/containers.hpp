@@ -16,12 +16,12 @@
 namespace mrc::inline v0_1 {
 
 /// A window over a wrapping sequence space: bit `i` stands for every number congruent to i modulo
-/// size(), so a PSN is an index as it is, and nothing is shifted when the window moves (mrc-1.0
-/// §2.4). Positions may be any number; counts above size() are cut to it. One thread at a time.
+/// size(), so that nothing is shifted when it moves (mrc-1.0 §2.4). Positions may be any number,
+/// counts above size() are cut to it. One thread at a time.
 class CircularBitmap {
  public:
-  /// All bits clear. `bits` is rounded up to a power of two, at least 64; the size must divide the
-  /// sequence space for positions to wrap with it. The only allocation is here.
+  /// All bits clear. `bits` is rounded up to a power of two, at least 64, and must divide the
+  /// sequence space. The only allocation.
   explicit CircularBitmap(std::size_t bits)
       : size_(std::bit_ceil(std::max(bits, kWordBits))), words_(new Word[size_ / kWordBits]()) {}
 
@@ -173,20 +173,17 @@ class TimerNode {
   std::uint16_t slot_ = 0;  // slot that it is linked into; valid while scheduled
 };
 
-/// Timers in a hierarchical timing wheel: scheduling and cancelling take constant time for any
-/// number of timers; memory is fixed (about 11 KiB) and nothing allocates.
+/// Timers in a hierarchical timing wheel: constant time to schedule and cancel, fixed memory (about
+/// 11 KiB), no allocation.
 ///
-/// Seven levels of 64 slots. A slot of level 0 spans one tick, a slot of each further level 64
-/// slots of the level below. A node goes to the level of the highest 6-bit digit in which its tick
-/// differs from the wheel's, so everything in a level is due before everything in the levels above,
-/// and the first non-empty slot of the lowest non-empty level is due next. Each slot also keeps the
-/// earliest deadline put into it, so firing and next_deadline() are exact to the nanosecond; the
-/// tick only sets how finely timers are sorted. Deadlines beyond the top level (2^42 ticks, 52 days
-/// at 1 us) wait in its last slot and are sorted again from there.
+/// Seven levels of 64 slots. A slot of level 0 spans one tick, of each further level 64 slots of
+/// the level below. A node goes to the level of the highest 6-bit digit in which its tick differs
+/// from the wheel's: what is in a level is due before all levels above. Each slot keeps its
+/// earliest deadline, so firing and next_deadline() are exact to the nanosecond. Deadlines beyond
+/// the top level (2^42 ticks, 52 days at 1 us) wait in its last slot.
 ///
-/// A scheduled node that moves to a later time, as a retransmission timer does on every
-/// acknowledgement, stays in its slot and only gets a new deadline; it is sorted again when that
-/// slot is reached. One thread at a time.
+/// A node that moves to a later time, as on every acknowledgement, stays in its slot and is sorted
+/// again when that is reached. One thread at a time.
 class TimingWheel {
  public:
   /// Times before `origin` count as origin. `tick` is rounded up to a power of two nanoseconds.
@@ -197,8 +194,8 @@ class TimingWheel {
   TimingWheel(const TimingWheel&) = delete;
   TimingWheel& operator=(const TimingWheel&) = delete;
 
-  /// Makes `node` fire at the first expire() with now >= deadline; a deadline in the past fires at
-  /// the next expire(). A node that is already scheduled is moved. kNever is allowed.
+  /// Makes `node` fire at the first expire() with now >= deadline. A node that is already scheduled
+  /// is moved. kNever is allowed.
   void schedule(TimerNode& node, Time deadline) noexcept {
     if (node.scheduled()) {
       if (deadline >= node.deadline_ || stays_in_slot(node, deadline)) {
@@ -220,20 +217,19 @@ class TimingWheel {
     --size_;
   }
 
-  /// When to call expire(): never later than the earliest deadline; kNever when nothing is
-  /// scheduled. It is earlier than that only when the node with a slot's earliest deadline has
-  /// since been cancelled or moved; an expire() at that time then sorts the slot again. After
-  /// expire(now) the result is beyond `now` (unless a callback scheduled something in the past).
+  /// When to call expire(): kNever when nothing is scheduled, else the earliest deadline, or
+  /// earlier if its node was cancelled or moved. After expire(now) it is beyond `now`, unless a
+  /// callback scheduled something in the past.
   [[nodiscard]] Time next_deadline() const noexcept {
     if (levels_ == 0) return kNever;
     const auto level = static_cast<unsigned>(std::countr_zero(levels_));
     return earliest_[level * kSlots + static_cast<unsigned>(std::countr_zero(occupied_[level]))];
   }
 
-  /// Calls fn(TimerNode&) once for each node with deadline <= now, in no particular order; the node
-  /// is not scheduled any more when fn is called. fn may schedule and cancel any node, including
-  /// its argument; what it schedules in the past fires at the next expire(). fn must not throw and
-  /// must not call expire(). A `now` earlier than in a former call has no effect.
+  /// Calls fn(TimerNode&) for each node with deadline <= now, which is no longer scheduled then, in
+  /// no particular order. fn may schedule and cancel any node; what it schedules in the past fires
+  /// at the next expire(). fn must not throw or call expire(). A `now` before a former one has no
+  /// effect.
   template <class F>
   void expire(Time now, F&& fn) {
     if (now < next_deadline() || levels_ == 0) return;

@@ -4,7 +4,9 @@
 #include <sys/resource.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -38,45 +40,26 @@ enum class [[nodiscard]] Errc : std::uint8_t{
 
 /// Short English text for an error, without a full stop; static storage.
 [[nodiscard]] constexpr const char* to_string(Errc e) noexcept {
-  switch (e) {
-    case Errc::ok:
-      return "ok";
-    case Errc::invalid_argument:
-      return "invalid argument";
-    case Errc::invalid_state:
-      return "not allowed in the queue pair's state";
-    case Errc::queue_full:
-      return "queue full";
-    case Errc::too_many_sges:
-      return "too many scatter-gather entries";
-    case Errc::too_long:
-      return "message or inline data too long";
-    case Errc::invalid_lkey:
-      return "local key unknown or SGE outside its memory region";
-    case Errc::access_denied:
-      return "memory region lacks the access right";
-    case Errc::wrong_pd:
-      return "objects belong to different protection domains";
-    case Errc::in_use:
-      return "object is in use";
-    case Errc::not_found:
-      return "no such object";
-    case Errc::no_resources:
-      return "limit reached";
-    case Errc::unreachable:
-      return "peer shares no plane with this device";
-    case Errc::incompatible:
-      return "peer's parameters are incompatible";
-    case Errc::bad_message:
-      return "malformed connection data";
-    case Errc::timed_out:
-      return "timed out";
-    case Errc::unsupported:
-      return "not supported here";
-    case Errc::forked:
-      return "this process is a fork of the one that opened the device";
-  }
-  return "unknown error";
+  constexpr const char* kTexts[] = {"ok",
+                                    "invalid argument",
+                                    "not allowed in the queue pair's state",
+                                    "queue full",
+                                    "too many scatter-gather entries",
+                                    "message or inline data too long",
+                                    "local key unknown or SGE outside its memory region",
+                                    "memory region lacks the access right",
+                                    "objects belong to different protection domains",
+                                    "object is in use",
+                                    "no such object",
+                                    "limit reached",
+                                    "peer shares no plane with this device",
+                                    "peer's parameters are incompatible",
+                                    "malformed connection data",
+                                    "timed out",
+                                    "not supported here",
+                                    "this process is a fork of the one that opened the device"};
+  static_assert(std::size(kTexts) == static_cast<std::size_t>(Errc::forked) + 1);
+  return e <= Errc::forked ? kTexts[static_cast<std::size_t>(e)] : "unknown error";
 }
 
 /// The category of error codes made from Errc, named "mrc".

@@ -49,7 +49,6 @@ class Random : public Draws<Random> {
     }
   }
 
-  /// 64 uniformly distributed bits.
   std::uint64_t next() noexcept {
     const std::uint64_t result = std::rotl(state_[1] * 5, 7) * 9;
     const std::uint64_t t = state_[1] << 17;
@@ -131,11 +130,9 @@ namespace detail {
 /// and attackers guess. One thread at a time.
 class SecretRandom : public Draws<SecretRandom> {
  public:
-  /// `key`: from the kernel's generator (detail::random_key()), or fixed where runs are to be
-  /// repeated and nobody attacks, as in the simulator.
+  /// `key`: detail::random_key(), or fixed for runs that are to be repeated, as in the simulator.
   explicit SecretRandom(const SipKey& key) noexcept : key_(key) {}
 
-  /// 64 uniformly distributed bits.
   std::uint64_t next() noexcept {
     const std::uint64_t n = counter_++;
     std::array<std::uint8_t, 8> bytes;

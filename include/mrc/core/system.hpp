@@ -104,11 +104,10 @@ inline constexpr const char* kOwnFileRemedy =
     "; name a file of this user's, or a new one, in a folder that exists and that this process may "
     "write to; links are not followed";
 
-/// Opens a file to be written to whose name others may know, in a folder such as /tmp: no symbolic
-/// link is followed, and what is there must be this user's file without other names, or pipe, or a
-/// device, which only root makes. To `flags` O_NOFOLLOW, O_CLOEXEC and O_NONBLOCK are added;
-/// O_TRUNC would act before anything is checked. None: errno says why, EPERM that it is somebody
-/// else's.
+/// Opens a file to be written to in a folder such as /tmp. No symbolic link is followed, and what
+/// is there must be a device, or this user's pipe or file without other names. Adds O_NOFOLLOW,
+/// O_CLOEXEC and O_NONBLOCK to `flags`; O_TRUNC would act before the checks. None: errno says why,
+/// EPERM that it is somebody else's.
 [[nodiscard]] inline UniqueFd open_own_file(const char* path, int flags, ::mode_t mode) noexcept {
   UniqueFd file(::open(path, flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, mode));
   struct stat is {};
@@ -133,9 +132,8 @@ inline void leave_to_parent(std::thread&& thread) {
 /// How many forks lie between the start of the program and this process.
 inline std::atomic<std::uint32_t> fork_generation{0};
 
-/// Tells an object whether this process is the one that made it, or a child that was forked since,
-/// where locks may be held by threads that do not exist. It sees fork() only: children of a bare
-/// clone() system call, or of _Fork(), are not recognised. Any thread.
+/// Tells an object whether this process is a fork of the one that made it, where locks may be held
+/// by threads that do not exist. Sees fork(), not a bare clone() or _Fork(). Any thread.
 class ForkMark {
  public:
   /// Throws mrc::Error if forks can't be watched.
@@ -179,9 +177,8 @@ namespace mrc::inline v0_1 {
   return name;
 }
 
-/// Blocks signals of the calling thread while it exists, so that the program's handlers do not run
-/// there; signals that report a fault of the thread itself stay as they are. Threads that are
-/// started meanwhile inherit it, for as long as they run. One thread.
+/// Blocks signals of the calling thread, and of those it starts, but for faults, so that the
+/// program's handlers do not run there. One thread.
 class BlockedSignals {
  public:
   BlockedSignals() noexcept {
@@ -221,8 +218,7 @@ namespace detail {
   return limited ? limit.rlim_cur : static_cast<std::size_t>(-1);
 }
 
-/// Whether a device may open so many more, if `open` are: an eighth of those that the process may
-/// open are left to the application.
+/// Whether a device may open so many more: it leaves an eighth of them to the application.
 [[nodiscard]] inline bool may_open(std::size_t open, std::size_t more) noexcept {
   const std::size_t allowed = allowed_files();
   return open + more <= allowed - allowed / 8;
@@ -249,9 +245,8 @@ struct Mapping {
   bool of_file = false;  ///< shared memory, too
 };
 
-/// The mappings of this process in ascending order, from one address on. By PROCMAP_QUERY, which
-/// takes about a microsecond for each; on kernels before 6.11 by reading /proc/self/maps up to
-/// there. A snapshot: threads that map and unmap meanwhile may not change what is asked about.
+/// The mappings of this process in ascending order, from one address on: by PROCMAP_QUERY, about a
+/// microsecond each; before Linux 6.11 from /proc/self/maps. A snapshot.
 class Mappings {
  public:
   enum class Way : std::uint8_t { best, text };
@@ -316,8 +311,8 @@ class Mappings {
   Mapping last_{};
 };
 
-/// Is the page at `address`, of a mapped file, behind the end of the file? Reads the page. Before
-/// Linux 5.14 it can't be told: then it is not.
+/// Is the page at `address`, of a mapped file, behind the end of the file? Reads the page. Not
+/// known before Linux 5.14: no.
 [[nodiscard]] inline bool past_file(std::uintptr_t address, std::uintptr_t page) noexcept {
 #ifndef MADV_POPULATE_READ
   constexpr int MADV_POPULATE_READ = 22;
@@ -326,10 +321,9 @@ class Mappings {
          errno == EFAULT;
 }
 
-/// Can this process read [address, address + length), and write to it if `written`? Pages are
-/// neither touched nor pinned, but for the last one of a file that is mapped there. A range that
-/// wraps around is not mapped. Without /proc rights are not known: it is only found out whether
-/// something is mapped.
+/// Can this process read [address, address + length), and write to it if `written`? Touches no page
+/// but the last one of a mapped file. A range that wraps around is not mapped. Without /proc only
+/// tells whether something is mapped.
 [[nodiscard]] inline MappingCheck check_mapping(const void* address, std::size_t length,
                                                 bool written) noexcept {
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));

@@ -55,9 +55,7 @@ class UniqueFd {
   UniqueFd() noexcept = default;
   /// Takes ownership of `fd`; -1: owns none.
   explicit UniqueFd(int fd) noexcept : fd_(fd) {}
-  /// Takes the descriptor over; `other` owns none afterwards.
   UniqueFd(UniqueFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  /// Takes the descriptor of `other` over; the former one is closed.
   UniqueFd& operator=(UniqueFd&& other) noexcept {
     if (this != &other) {
       close();
@@ -69,7 +67,6 @@ class UniqueFd {
 
   /// The descriptor, still owned here; -1 if there is none.
   [[nodiscard]] int fd() const noexcept { return fd_; }
-  /// True if a descriptor is owned.
   [[nodiscard]] bool open() const noexcept { return fd_ >= 0; }
   /// Closes the descriptor, if there is one. An error of close() is ignored.
   void close() noexcept {

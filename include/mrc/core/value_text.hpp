@@ -83,13 +83,9 @@ class ByteWriter {
  public:
   /// `out` must outlive it.
   explicit ByteWriter(std::vector<std::uint8_t>& out) noexcept : out_(out) {}
-  /// Appends a number of 8 bits.
   ByteWriter& u8(std::uint64_t number) { return append(number, 1); }
-  /// Appends a number of 16 bits.
   ByteWriter& u16(std::uint64_t number) { return append(number, 2); }
-  /// Appends a number of 32 bits.
   ByteWriter& u32(std::uint64_t number) { return append(number, 4); }
-  /// Appends a number of 64 bits.
   ByteWriter& u64(std::uint64_t number) { return append(number, 8); }
   /// Appends bytes: a span, an array, a text.
   template <class Range>
@@ -111,15 +107,10 @@ class ByteWriter {
 /// missing it gives zeros, and no bytes, from then on, and done() tells at the end.
 class ByteReader {
  public:
-  /// The bytes stay the caller's.
   explicit ByteReader(Bytes bytes) noexcept : rest_(bytes) {}
-  /// Takes a number of 8 bits.
   [[nodiscard]] std::uint8_t u8() noexcept { return take<std::uint8_t>(); }
-  /// Takes a number of 16 bits.
   [[nodiscard]] std::uint16_t u16() noexcept { return take<std::uint16_t>(); }
-  /// Takes a number of 32 bits.
   [[nodiscard]] std::uint32_t u32() noexcept { return take<std::uint32_t>(); }
-  /// Takes a number of 64 bits.
   [[nodiscard]] std::uint64_t u64() noexcept { return take<std::uint64_t>(); }
   /// Takes `count` bytes, which stay where they are.
   [[nodiscard]] Bytes bytes(std::size_t count) noexcept {
@@ -141,7 +132,6 @@ class ByteReader {
     return out;
   }
 
-  /// How many bytes are left.
   [[nodiscard]] std::size_t left() const noexcept { return rest_.size(); }
   /// Some of what was to be taken was not there.
   [[nodiscard]] bool missing() const noexcept { return missing_; }

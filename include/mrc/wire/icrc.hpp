@@ -16,9 +16,8 @@
 
 namespace mrc::inline v0_1::wire {
 
-/// The CRC-32 of Ethernet, the polynomial of the iCRC (mrc-1.0 §1.12): 0xEDB88320 reflected, start
-/// and result inverted. Start with 0; pass a result as `crc` to continue over more bytes. Any
-/// thread may call any of these functions.
+/// The CRC-32 of Ethernet, the polynomial of the iCRC (mrc-1.0 §1.12). Start with 0; pass a result
+/// as `crc` to continue over more bytes. Any thread.
 
 /// The fastest kernel that this processor has, chosen by the first call.
 [[nodiscard]] std::uint32_t crc32(std::uint32_t crc, Bytes bytes) noexcept;
@@ -39,12 +38,11 @@ struct Crc32Kernel {
 /// The kernels of this architecture, the fastest first, the portable one last.
 [[nodiscard]] std::span<const Crc32Kernel> crc32_kernels() noexcept;
 
-/// The invariant CRC of RoCEv2, also used by MRC (mrc-1.0 §1.12): a CRC-32 over a masked image of
-/// the packet from the IP header nearest to UDP on. Switches may change the masked fields: traffic
-/// class, flow label and hop limit. The UDP source port is covered.
+/// The invariant CRC of RoCEv2 and MRC (mrc-1.0 §1.12): a CRC-32 of the packet from the IP header
+/// nearest to UDP on, with traffic class, flow label and hop limit masked.
 
-/// The part of the masked image before BTH: 8 bytes of ones, IP header, UDP header. Prepared once
-/// per pair of addresses, patched per packet. A plain value; one thread at a time.
+/// The masked image before BTH: 8 bytes of ones, IP header, UDP header. Prepared once per pair of
+/// addresses, patched per packet. A plain value; one thread at a time.
 struct IcrcPrefix {
   /// Bytes of ones before the IP header.
   static constexpr std::size_t kOnes = 8;
@@ -54,17 +52,14 @@ struct IcrcPrefix {
   std::array<std::uint8_t, kOnes + kMaxIpHeader + sizeof(Udp)> image{};
   std::uint8_t length = 0;  ///< bytes of `image` in use
 
-  /// Both addresses are IPv6, or both are mapped IPv4. An IPv4 image assumes identification 0 and
-  /// DF, since a socket can see neither.
+  /// Both addresses are IPv6, or mapped IPv4. IPv4 images assume identification 0 and DF, since a
+  /// socket can see neither.
   [[nodiscard]] static IcrcPrefix make(const IpAddress& source, const IpAddress& destination,
                                        std::uint16_t udp_destination_port) noexcept;
-  /// From the headers of a packet, `ip` with its options if any (20 .. 60 bytes, or 40 of IPv6; the
-  /// caller has checked that). Needs no patch().
+  /// From a packet: needs no patch(). `ip`: with options, 20 .. 60 bytes, or 40 of IPv6.
   [[nodiscard]] static IcrcPrefix of_packet(Bytes ip, const Udp& udp) noexcept;
 
-  /// Sets the fields that differ per packet: UDP source port, and the lengths in UDP and IP header.
-  /// `udp_length` counts from the UDP header to the iCRC (TxPacket::transport_length() plus the UDP
-  /// header).
+  /// Sets what differs per packet. `udp_length`: from the UDP header to the iCRC.
   void patch(std::uint16_t udp_source_port, std::uint16_t udp_length) noexcept {
     std::uint8_t* udp = image.data() + length - sizeof(Udp);
     put16(udp + offsetof(Udp, source_port), udp_source_port);
@@ -86,8 +81,8 @@ struct IcrcPrefix {
 
 namespace detail {
 
-/// CRC over prefix and `head`, with BTH's variant byte masked, in one run over one small buffer.
-/// `head` starts with a complete BTH and has at most kMaxTransportHeader bytes.
+/// CRC over prefix and `head`: a BTH, whose variant byte is masked, and what follows, at most
+/// kMaxTransportHeader bytes.
 [[nodiscard]] inline std::uint32_t icrc_head(const IcrcPrefix& prefix, Bytes head) noexcept {
   std::uint8_t buffer[sizeof(IcrcPrefix::image) + kMaxTransportHeader];
   std::memcpy(buffer, prefix.image.data(), sizeof(IcrcPrefix::image));
@@ -98,9 +93,8 @@ namespace detail {
 
 }  // namespace detail
 
-/// iCRC of a packet to be sent, whose payload is in SGEs; copies no payload. `header`: BTH ..
-/// last extension header, 12 .. kMaxTransportHeader bytes; `pad`: 0..3 zero bytes after the
-/// payload. `prefix` has been patched for this packet.
+/// iCRC of a packet to be sent. `header`: BTH .. last extension header, at most kMaxTransportHeader
+/// bytes; `pad`: 0..3 zero bytes after the payload. `prefix` has been patched.
 [[nodiscard]] inline std::uint32_t icrc(const IcrcPrefix& prefix, Bytes header,
                                         std::span<const TxSge> payload, unsigned pad) noexcept {
   assert(header.size() >= sizeof(Bth) && header.size() <= kMaxTransportHeader && pad <= 3);
@@ -119,9 +113,8 @@ namespace detail {
   return head == whole.size() ? crc : crc32(crc, whole.subspan(head));
 }
 
-/// What covers the head of a packet alone, its first kMaxTransportHeader bytes: all headers, and as
-/// much of the payload and pad as is left. An extension between OpenMRC peers of one host
-/// (Bth::head_check()); of a packet that is not longer it is the iCRC. Parameters as for icrc().
+/// Covers the first kMaxTransportHeader bytes alone: all headers, and as much of the payload and
+/// pad as is left. An extension between OpenMRC peers of one host (Bth::head_check()).
 [[nodiscard]] inline std::uint32_t icrc_of_head(const IcrcPrefix& prefix, Bytes header,
                                                 std::span<const TxSge> payload,
                                                 unsigned pad) noexcept {

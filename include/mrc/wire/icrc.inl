@@ -71,21 +71,17 @@ IcrcPrefix IcrcPrefix::make(const IpAddress& source, const IpAddress& destinatio
 
 /// CRC-32 by multiplication without carries, for processors with PCLMULQDQ or VPCLMULQDQ.
 ///
-/// Bytes are a polynomial over GF(2). The lowest bit of the first byte is the coefficient of the
-/// highest power. The CRC is that polynomial times x^32, modulo P. Blocks of 16 bytes stay as they
-/// are in memory: bit i of a block stands for x^(127 - i), bit i of half a block for x^(63 - i),
-/// bit i of a remainder for x^(31 - i).
+/// Bytes are a polynomial over GF(2), the lowest bit of the first byte its highest power. The CRC
+/// is that polynomial times x^32, modulo P. Bit i of a block of 16 bytes, as in memory, stands for
+/// x^(127 - i), of half a block for x^(63 - i), of a remainder for x^(31 - i).
 ///
-/// A block with n bits behind it is replaced by one without, of the same remainder: it is folded by
-/// n bits. For that, each half is multiplied by a power of x modulo P. Blocks are folded
-/// independently of each other; in the end one is left, which is reduced to 32 bits.
+/// A block with n bits behind it is folded by n bits, replaced by one without that has the same
+/// remainder: each half is multiplied by a power of x modulo P. The one that is left in the end is
+/// reduced to 32 bits.
 ///
-/// Vectors and instructions are the compiler's own types and functions: <immintrin.h> takes longer
-/// to compile than all of wire/. Compilers put VZEROUPPER at the end of what uses wide registers,
-/// so SSE instructions that follow are not slowed down.
+/// Vectors and instructions are the compiler's own: <immintrin.h> takes longer to compile than all
+/// of wire/.
 namespace mrc::inline v0_1::wire::detail {
-
-// ---------------------------------------------------------------------------------- constants
 
 inline constexpr std::uint32_t kCrcPolynomial = 0xEDB88320;  ///< P, reflected, without x^32
 
@@ -121,10 +117,9 @@ using Block4Bytes = char __attribute__((vector_size(64)));
 /// The longest way, in blocks, over which a kernel folds.
 inline constexpr std::size_t kMostBlocks = 28;
 
-/// kFold[n] folds by n blocks: the factors of first and second half. In half a block, a remainder
-/// is in the place of itself times x^32, and a product of halves in that of itself times x, since
-/// it has 127 bits: hence x^-33. Behind the first half are 64 bits more. kFold[0] changes the
-/// block, not its remainder.
+/// kFold[n] folds by n blocks: the factors of first and second half. A remainder stands in half a
+/// block times x^32, and a product of halves, of 127 bits, times x: hence x^-33. Behind the first
+/// half are 64 bits more. kFold[0] keeps the remainder.
 inline constexpr auto kFold = [] {
   std::array<Block, kMostBlocks + 1> fold{};
   std::uint32_t second = by_x(kOne, -33);
@@ -138,15 +133,12 @@ inline constexpr auto kFold = [] {
 /// For reduce(): x^95 / P, and P, whose bit i stands for x^(32 - i).
 inline constexpr Block kDivide = halves(divide_x95(), std::uint64_t{kCrcPolynomial} << 1 | 1);
 
-/// For PSHUFB: 16 bytes from kToEnd[n] on move the first n bytes of a block to its end and put
-/// zeros before them.
+/// For PSHUFB: 16 bytes from kToEnd[n] on move the first n bytes to the end, behind zeros.
 inline constexpr auto kToEnd = [] {
   std::array<std::uint8_t, 32> index{};
   for (std::size_t i = 0; i < 32; ++i) index[i] = static_cast<std::uint8_t>(i < 16 ? 0x80 : i - 16);
   return index;
 }();
-
-// ---------------------------------------------------------------------------------- one block
 
 #define MRC_TARGET_128 __attribute__((target("pclmul,ssse3")))
 #define MRC_TARGET_256 __attribute__((target("pclmul,avx2,vpclmulqdq")))
@@ -166,8 +158,8 @@ MRC_TARGET_128 MRC_INLINED Block fold(Block x, Block by) noexcept {
 
 /// The remainder of a block times x^32: what the register is after its bytes.
 MRC_TARGET_128 MRC_INLINED std::uint32_t reduce(Block x) noexcept {
-  // To 96 bits; bit i stands for x^(95 - i). Their quotient by P depends on the first 64 of them,
-  // A, and is what is left of A times x^95 / P without the last 63 powers.
+  // To 96 bits; bit i stands for x^(95 - i). Their quotient by P is what is left of the first 64
+  // times x^95 / P without the last 63 powers.
   x = __builtin_ia32_pclmulqdq128(x, kFold[1], 0x10) ^ __builtin_shufflevector(x, Block{}, 1, 2);
   const Block quotient = __builtin_ia32_pclmulqdq128(x, kDivide, 0x00);
   x ^= __builtin_ia32_pclmulqdq128(quotient, kDivide, 0x10);
@@ -196,15 +188,10 @@ MRC_TARGET_128 MRC_INLINED std::uint32_t crc_of_few(std::uint32_t crc, Bytes byt
   return ~reduce(halves(0, high << 32 | (low & 0xFFFFFFFF)));
 }
 
-// ---------------------------------------------------------------------------------- kernels
-
-// Each works on vectors of 1, 2 or 4 blocks. Bytes that do not fill a vector come first, with zeros
-// before them, which do not count, and with the register (the CRC so far, inverted) added to the
-// first 4. From vector to vector each block is folded by itself, at last those of one vector into
-// one block. Where there are many vectors, four go side by side, since a product takes longer than
-// the time until the next one can start.
-//
-// They are called as crc32(). Any thread.
+// Kernels, called as crc32(), for vectors of 1, 2 or 4 blocks. Bytes that do not fill a vector come
+// first, behind zeros, with the register (the CRC so far, inverted) added to the first 4. Each
+// block is folded from vector to vector, at last those of one vector into one. Of many vectors four
+// go side by side, since a product takes longer than the time until the next one can start.
 
 /// The first `n` of 16 bytes, 1 to 16, at the end of a block, the register added.
 MRC_TARGET_128 MRC_INLINED Block first_block(std::uint32_t crc, const std::uint8_t* from,
@@ -228,7 +215,6 @@ MRC_TARGET_128 MRC_INLINED Block fold_all(Block x, const std::uint8_t* p, std::s
   return x ^ load_block(p);
 }
 
-/// PCLMULQDQ.
 MRC_TARGET_128 inline std::uint32_t crc32_pclmulqdq(std::uint32_t crc, Bytes bytes) noexcept {
   if (bytes.size() < 16) return crc_of_few(crc, bytes);
   const std::uint8_t* p = bytes.data();
@@ -285,7 +271,6 @@ MRC_TARGET_256 MRC_INLINED Block2 fold_all(Block2 x, const std::uint8_t* p,
   return x ^ load_2(p);
 }
 
-/// VPCLMULQDQ on registers of 256 bits.
 MRC_TARGET_256 inline std::uint32_t crc32_vpclmulqdq256(std::uint32_t crc, Bytes bytes) noexcept {
   if (bytes.size() < 16) return crc_of_few(crc, bytes);
   const std::uint8_t* p = bytes.data();
@@ -378,7 +363,6 @@ inline constexpr auto kCount = [] {
   return count;
 }();
 
-/// VPCLMULQDQ on registers of 512 bits.
 MRC_TARGET_512 inline std::uint32_t crc32_vpclmulqdq512(std::uint32_t crc, Bytes bytes) noexcept {
   if (bytes.size() <= 48) return crc32_pclmulqdq(crc, bytes);  // sooner done
   const std::uint8_t* p = bytes.data();
@@ -388,8 +372,8 @@ MRC_TARGET_512 inline std::uint32_t crc32_vpclmulqdq512(std::uint32_t crc, Bytes
   n /= 64;
   Block4 x = {static_cast<long long>(std::uint64_t{crc}), 0, 0, 0, 0, 0, 0, 0};
   if (head != 0) {
-    // Loaded without what is behind it, then turned so that it ends with the vector. What is left
-    // of the register after 1 to 3 bytes then comes to the beginning, that of the next vector.
+    // Turned so that it ends with the vector. What is left of the register after 1 to 3 bytes comes
+    // to the beginning of the next one.
     x ^= load_some(p, head);
     Block4Bytes count;
     std::memcpy(&count, kCount.data(), sizeof count);

@@ -24,9 +24,8 @@ template <class T>
 
 }  // namespace detail
 
-/// An unsigned integer of N bytes as in a packet: most significant byte first, no alignment. It
-/// converts to and from T, its host value; a value over N bytes loses its upper bits. Headers made
-/// of these can be overlaid on received bytes at any address.
+/// An unsigned integer of N bytes as in a packet: most significant byte first, no alignment.
+/// Converts to and from T, whose upper bits it loses. Headers of these overlay received bytes.
 template <class T, std::size_t N = sizeof(T)>
 class BigEndian {
   static_assert(std::is_unsigned_v<T> && N >= 2 && N <= sizeof(T));
@@ -40,7 +39,6 @@ class BigEndian {
   /// The host value.
   constexpr operator T() const noexcept { return load(); }  // NOLINT(google-explicit-constructor)
 
-  /// The host value, for contexts that do not convert implicitly.
   [[nodiscard]] constexpr T value() const noexcept { return load(); }
 
  private:
@@ -150,15 +148,11 @@ struct Ipv6 {
   [[nodiscard]] constexpr std::uint8_t version() const noexcept {
     return static_cast<std::uint8_t>(version_tc_label >> 28);
   }
-  /// DSCP and ECN.
   [[nodiscard]] constexpr std::uint8_t traffic_class() const noexcept {
     return static_cast<std::uint8_t>(version_tc_label >> 20);
   }
-  /// DSCP, 6 bit.
   [[nodiscard]] constexpr std::uint8_t dscp() const noexcept { return dscp_of(traffic_class()); }
-  /// ECN field.
   [[nodiscard]] constexpr Ecn ecn() const noexcept { return ecn_of(traffic_class()); }
-  /// Flow label, 20 bit.
   [[nodiscard]] constexpr std::uint32_t flow_label() const noexcept {
     return version_tc_label & 0xFFFFFu;
   }
@@ -194,7 +188,6 @@ struct Ipv4 {
   [[nodiscard]] constexpr std::size_t header_length() const noexcept {
     return (version_ihl & 0x0Fu) * 4u;
   }
-  /// DSCP, 6 bit.
   [[nodiscard]] constexpr std::uint8_t dscp() const noexcept { return dscp_of(tos); }
   /// ECN field.
   [[nodiscard]] constexpr Ecn ecn() const noexcept { return ecn_of(tos); }
@@ -268,10 +261,8 @@ struct WireEntropy {
   return Ev{port};
 }
 
-/// What the receiver of a datagram is told of its IP header, in the form of RoCEv2: 40 bytes in
-/// front of the payload, in the place of InfiniBand's global route header (GRH).
-
-/// Bytes in front of each datagram in the receiver's memory.
+/// Bytes in front of each datagram in the receiver's memory, in the place of InfiniBand's global
+/// route header (GRH): they tell of the IP header, as in RoCEv2.
 inline constexpr std::size_t kGrhSize = 40;
 
 /// Where a packet came from and how, read from the IP header nearest to UDP.
@@ -283,8 +274,8 @@ struct Origin {
   std::uint8_t hop_limit = 0;      ///< hops left; 0: the port can't see it
 };
 
-/// Reads these 40 bytes: an IPv6 header, or 20 bytes and an IPv4 header; nothing if they are
-/// neither. Some makers leave anything in the 20 bytes: the checksum makes an IPv4 header known.
+/// Reads these 40 bytes: an IPv6 header, or 20 bytes and an IPv4 header, known by its checksum
+/// since the 20 bytes may hold anything; nothing if neither.
 [[nodiscard]] inline std::optional<Origin> read_grh(Bytes grh) noexcept {
   if (grh.size() < kGrhSize) return std::nullopt;
   Ipv4 v4;

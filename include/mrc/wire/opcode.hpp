@@ -175,69 +175,44 @@ inline constexpr auto kOpcodeTraits = [] {
 
 /// Name of an opcode; static storage.
 [[nodiscard]] constexpr const char* to_string(Opcode op) noexcept {
-  switch (op) {
-    case Opcode::datagram:
-      return "UD SEND Only";
-    case Opcode::datagram_imm:
-      return "UD SEND Only with Immediate";
-    case Opcode::send_first:
-      return "SEND First";
-    case Opcode::send_middle:
-      return "SEND Middle";
-    case Opcode::send_last:
-      return "SEND Last";
-    case Opcode::send_last_imm:
-      return "SEND Last with Immediate";
-    case Opcode::send_only:
-      return "SEND Only";
-    case Opcode::send_only_imm:
-      return "SEND Only with Immediate";
-    case Opcode::read_request:
-      return "READ Request";
-    case Opcode::read_response_first:
-      return "READ Response First";
-    case Opcode::read_response_middle:
-      return "READ Response Middle";
-    case Opcode::read_response_last:
-      return "READ Response Last";
-    case Opcode::read_response_only:
-      return "READ Response Only";
-    case Opcode::atomic_response:
-      return "ATOMIC Response";
-    case Opcode::compare_swap:
-      return "CmpSwap";
-    case Opcode::fetch_add:
-      return "FetchAdd";
-    case Opcode::write_first:
-      return "WRITE First";
-    case Opcode::write_middle:
-      return "WRITE Middle";
-    case Opcode::write_last:
-      return "WRITE Last";
-    case Opcode::write_last_imm:
-      return "WRITE Last with Immediate";
-    case Opcode::write_only:
-      return "WRITE Only";
-    case Opcode::write_only_imm:
-      return "WRITE Only with Immediate";
-    case Opcode::acknowledge:
-      return "Acknowledge";
-    case Opcode::endpoint_request:
-      return "Endpoint Request";
-    case Opcode::endpoint_response:
-      return "Endpoint Response";
-    case Opcode::sack:
-      return "SACK";
-    case Opcode::nack:
-      return "NACK";
-    case Opcode::packet_part:
-      return "Packet Part";
-    case Opcode::resolution:
-      return "Resolution";
-    case Opcode::probe:
-      return "Probe";
-  }
-  return "unknown opcode";
+  constexpr const char* kUnknown = "unknown opcode";
+  // From 0xC0 on.
+  constexpr std::array<const char*, 32> kNames{"SEND First",
+                                               "SEND Middle",
+                                               "SEND Last",
+                                               "SEND Last with Immediate",
+                                               "SEND Only",
+                                               "SEND Only with Immediate",
+                                               "WRITE First",
+                                               "WRITE Middle",
+                                               "WRITE Last",
+                                               "WRITE Last with Immediate",
+                                               "WRITE Only",
+                                               "WRITE Only with Immediate",
+                                               "READ Request",
+                                               "READ Response First",
+                                               "READ Response Middle",
+                                               "READ Response Last",
+                                               "READ Response Only",
+                                               "Acknowledge",
+                                               "ATOMIC Response",
+                                               "CmpSwap",
+                                               "FetchAdd",
+                                               kUnknown,
+                                               kUnknown,
+                                               "Packet Part",
+                                               "Endpoint Request",
+                                               "Endpoint Response",
+                                               kUnknown,
+                                               kUnknown,
+                                               "SACK",
+                                               "NACK",
+                                               "Probe",
+                                               "Resolution"};
+  if (op == Opcode::datagram) return "UD SEND Only";
+  if (op == Opcode::datagram_imm) return "UD SEND Only with Immediate";
+  const auto code = static_cast<unsigned>(op);
+  return code >> 5 == 0b110 ? kNames[code & 31] : kUnknown;
 }
 
 /// Why a responder refuses a data packet (mrc-1.0 §1.13). The requester's reaction: §2.9.

@@ -162,25 +162,15 @@ enum class ParseError : std::uint8_t {
 
 /// Short English text for an error; static storage.
 [[nodiscard]] constexpr const char* to_string(ParseError e) noexcept {
-  switch (e) {
-    case ParseError::none:
-      return "none";
-    case ParseError::too_short:
-      return "too short";
-    case ParseError::bad_version:
-      return "bad transport version";
-    case ParseError::unknown_opcode:
-      return "unknown opcode";
-    case ParseError::bad_length:
-      return "bad length of a control packet";
-    case ParseError::bad_pad:
-      return "bad pad count";
-    case ParseError::not_data:
-      return "trimmed packet is not a data packet";
-    case ParseError::count_:
-      break;
-  }
-  return "unknown parse error";
+  constexpr std::array kTexts{"none",
+                              "too short",
+                              "bad transport version",
+                              "unknown opcode",
+                              "bad length of a control packet",
+                              "bad pad count",
+                              "trimmed packet is not a data packet"};
+  static_assert(kTexts.size() == static_cast<std::size_t>(ParseError::count_));
+  return e < ParseError::count_ ? kTexts[static_cast<std::size_t>(e)] : "unknown parse error";
 }
 
 namespace detail {
