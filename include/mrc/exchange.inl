@@ -112,6 +112,8 @@ void check_envelope(Bytes blob) {
 /// Reads the items of one encoded ConnectionInfo.
 class InfoItems {
  public:
+  InfoItems() { info_.foreign = false; }  // unless the capabilities say otherwise
+
   void read(InfoItem item, Bytes value) {
     ByteReader reader(value);
     switch (item) {
@@ -131,9 +133,13 @@ class InfoItems {
       case InfoItem::window:
         info_.receive_window = reader.u64();
         break;
-      case InfoItem::capabilities:
-        read_capabilities(reader.u32());
+      case InfoItem::capabilities: {
+        const auto bits = reader.u32();  // unknown ones are of later releases
+        info_.solicited = (bits & kInfoSolicited) != 0;
+        info_.parts = (bits & kInfoParts) != 0;
+        info_.foreign = (bits & kInfoForeign) != 0;
         break;
+      }
       case InfoItem::tag:
         info_.tag = reader.u64();
         break;
@@ -177,12 +183,6 @@ class InfoItems {
   }
 
  private:
-  /// Unknown bits are of later releases.
-  void read_capabilities(std::uint32_t bits) noexcept {
-    info_.solicited = (bits & kInfoSolicited) != 0;
-    info_.parts = (bits & kInfoParts) != 0;
-    info_.foreign = (bits & kInfoForeign) != 0;
-  }
   void read_queue_pair(ByteReader& reader) {
     info_.qpn = Qpn{reader.u32()};
     const auto psn = reader.u32();
@@ -208,11 +208,7 @@ class InfoItems {
     data.assign(bytes.begin(), bytes.end());
   }
 
-  ConnectionInfo info_ = [] {
-    ConnectionInfo of_openmrc;  // unless the capabilities say otherwise
-    of_openmrc.foreign = false;
-    return of_openmrc;
-  }();
+  ConnectionInfo info_;
   std::uint32_t exact_mtu_ = 0;
   unsigned seen_ = 0;
 };
@@ -437,8 +433,7 @@ void tcp_send(const UniqueFd& socket, Bytes bytes, const TcpWait& wait, const st
   }
 }
 
-/// Reads what is there into `room` (not empty): 0 when nothing is there yet. Throws at the end of
-/// the connection.
+/// Reads into `room` (not empty): 0 when nothing is there yet. Throws at the connection's end.
 [[nodiscard]] std::size_t tcp_read(const UniqueFd& socket, MutableBytes room,
                                    const std::string& peer) {
   for (;;) {

@@ -100,17 +100,15 @@ struct MemorySpan {
   Access access = Access::none;     ///< rights
 };
 
-/// How a peer is reached in one plane: a value of a type of the kind of plane. The PlaneKind makes
-/// it and the port of that kind reads it; nothing between them looks inside.
+/// How a peer is reached in one plane: made by the PlaneKind, read by a port of that kind alone.
 class PeerRoute {
  public:
-  /// No route.
   PeerRoute() = default;
   /// Holds `route`.
   template <class R>
   requires(!std::same_as<std::remove_cvref_t<R>, PeerRoute>) explicit PeerRoute(R&& route)
       : value_(std::forward<R>(route)) {}
-  /// What it holds; R is the type that it was made with.
+  /// R: the type that it was made with.
   template <class R>
   [[nodiscard]] const R& as() const {
     return std::any_cast<const R&>(value_);
@@ -150,9 +148,8 @@ class PacketSink {
   ~PacketSink() = default;
 };
 
-/// What a port's packets pass between it and the wire: received ones before their iCRC is checked,
-/// so that damage is detected as if the network had caused it, and those to be sent. Injected
-/// faults are one (mrc/faults.hpp). Data path; the thread that owns the port.
+/// What a port's packets pass between it and the wire, received ones before their iCRC is checked:
+/// injected faults (mrc/faults.hpp). Data path; the thread that owns the port.
 class Impairment {
  public:
   virtual ~Impairment() = default;
@@ -180,46 +177,39 @@ class Impairment {
   bool down_ = false;    ///< see down()
 };
 
-/// One NIC port, that is one plane: it turns an engine's bursts into packets on a network and back.
-/// The engine never sees a port, only bursts. Calls are virtual, at most a few per burst.
-///
-/// One thread at a time, except where another is stated. Set-up calls throw mrc::Error; transmit(),
-/// receive() and the other calls of the data path neither throw nor allocate. In a forked child the
-/// destructor is called at most, which must leave alone what the parent still uses.
+/// One NIC port, that is one plane: turns an engine's bursts into packets on a network and back.
+/// One thread at a time, except where stated. Set-up calls throw mrc::Error; calls of the data path
+/// neither throw nor allocate. In a forked child at most the destructor is called, which must leave
+/// alone what the parent still uses.
 class Port {
  public:
   virtual ~Port() = default;
 
   // --- Transmission
-  /// Sends the packets of these groups of the burst, all of its plane, one group after the other,
-  /// and returns how many packets it took, counted from the first; the rest were not sent (port
-  /// busy or down). It adds pad and iCRC, to which it adds TxPacket::check_seed.
+  /// Sends these groups of the burst in order and returns how many packets it took; the rest were
+  /// not sent (port busy or down). Adds pad and iCRC, to which it adds TxPacket::check_seed.
   ///
-  /// The payload of a packet with a TxPacket::copy belongs to the port until take_released()
-  /// returns that number: it may read the payload in between, any number of times. A port that
-  /// needs this sets Capabilities::holds_payload. Payload without a number must not be read after
-  /// transmit(), nor must an SGE with region 0.
+  /// A port with Capabilities::holds_payload may read the payload of a packet with a TxPacket::copy
+  /// until take_released() returns that number. Other payload, and SGEs with region 0, must not be
+  /// read after transmit().
   virtual std::uint32_t transmit(Time now, const wire::TxBurst& burst,
                                  std::span<const wire::TxGroup> groups) noexcept = 0;
-  /// Numbers of copies that the port no longer reads, those since the last call; the order is the
-  /// port's own. The view is valid until the next call. A port that is destroyed reads nothing.
+  /// Numbers of copies that the port no longer reads, those since the last call, in any order. The
+  /// view is valid until the next call.
   virtual std::span<const wire::CopyId> take_released() noexcept = 0;
 
   // --- Reception
-  /// Appends what has arrived, up to rx.room(). The views stay valid until the next receive() on
-  /// the same port.
+  /// Appends what has arrived, up to rx.room(). The views stay valid until the next receive().
   ///
-  /// A port whose hardware writes payload to its place in memory sets Capabilities::places_payload.
-  /// It says so in RxPacket::placed, and only does it in regions with relaxed_ordering. While a
-  /// further copy of that packet may still be written, whether or not this one was placed, the
-  /// packet is RxPacket::unsettled.
+  /// A port with Capabilities::places_payload does so only in regions with relaxed_ordering, and
+  /// says it in RxPacket::placed. While a further copy of a packet may still be written, placed or
+  /// not, the packet is RxPacket::unsettled.
   virtual void receive(Time now, RxBurst& rx) noexcept = 0;
-  /// Packets of which no copy can be written any more, those since the last call; the view is valid
-  /// until the next call. With RxPacket::unsettled it is the promise that memory does not change
-  /// behind a completion.
+  /// Packets of which no copy can be written any more, those since the last call: memory does not
+  /// change behind a completion. The view is valid until the next call.
   virtual std::span<const wire::PacketName> take_settled() noexcept = 0;
-  /// The part of its receive buffer that is in use after the last receive(), in 1/128; 0 if it is
-  /// not known. The engine asks senders for less when it is high.
+  /// Part of the receive buffer in use after the last receive(), in 1/128; 0 if not known. When it
+  /// is high, the engine asks senders for less.
   [[nodiscard]] virtual std::uint32_t receive_fill() const noexcept { return 0; }
 
   // --- Memory and peers
@@ -227,29 +217,27 @@ class Port {
   virtual void register_memory(const MemorySpan& memory) = 0;
   /// Called when no request uses the region and no copy of it is held any more.
   virtual void deregister_memory(std::uint32_t key) noexcept = 0;
-  /// Enters how a peer is reached, or replaces it, and returns the tag that the peer's packets will
-  /// carry in RxPacket::source. Does not wait.
+  /// Enters or replaces how a peer is reached; returns RxPacket::source of its packets. Does not
+  /// wait.
   virtual std::uint64_t add_peer(PeerId peer, const PeerRoute& route) = 0;
   /// Empties the entry; unknown peers are ignored.
   virtual void remove_peer(PeerId peer) noexcept = 0;
-  /// Waits until packets sent by that route are not lost for want of a next hop, and returns why
-  /// they would be, or an empty text. Any thread, beside the one that uses the port.
+  /// Waits until the route has a next hop; returns why it has none, or an empty text. Any thread.
   [[nodiscard]] virtual std::string await_route(const PeerRoute& route, Duration patience) const {
     (void)route, (void)patience;
     return {};
   }
 
   // --- Sleep
-  /// Called before a thread sleeps on poll_fd(). False: something has arrived since the last
-  /// receive(); the thread must not sleep.
+  /// Before a thread sleeps on poll_fd(). False: it must not, since something has arrived.
   virtual bool arm() noexcept = 0;
   /// Becomes readable when something arrives, or is released or settled; -1: never.
   [[nodiscard]] virtual int poll_fd() const noexcept = 0;
-  /// Becomes readable when link_up() may have changed, which a receive() soon after finds out; -1:
-  /// never. A port with two descriptors of arrivals gives the second one here.
+  /// Becomes readable when link_up() may have changed, which receive() finds out, or at arrivals of
+  /// a second socket; -1: never.
   [[nodiscard]] virtual int link_fd() const noexcept = 0;
-  /// When receive() will return packets that poll_fd() does not announce: they had no room in `rx`,
-  /// or an impairment holds them back. A past time: now; kNever: there are none.
+  /// When receive() will return packets that poll_fd() does not announce, held back for want of
+  /// room or by an impairment; kNever: there are none.
   [[nodiscard]] virtual Time next_release() const noexcept = 0;
 
   // --- State
@@ -259,8 +247,7 @@ class Port {
   [[nodiscard]] virtual PortStats stats() const noexcept = 0;
   /// What the port can do; may change while it is open.
   [[nodiscard]] const Capabilities& capabilities() const noexcept { return capabilities_; }
-  /// One line for each capability that was wanted and is missing, to be logged once. Set-up calls
-  /// may append some.
+  /// A line to log for each capability that was wanted and is missing. Set-up calls may append.
   [[nodiscard]] std::span<const std::string> notes() const noexcept { return notes_; }
 
   // --- What peers need to know
@@ -268,27 +255,21 @@ class Port {
   [[nodiscard]] virtual std::span<const PortPath> paths() const noexcept = 0;
   /// Where peers send to. Any thread.
   [[nodiscard]] virtual PeerAddress address() const noexcept = 0;
-  /// The interface that a link-local address of this plane belongs to; "": it has none, or it is
-  /// not known. Any thread.
+  /// The interface of this plane's link-local address; "": none, or not known. Any thread.
   [[nodiscard]] virtual std::string zone() const { return {}; }
-  /// What peers must know of the port beside its address: ConnectionInfo::port_data of its plane,
-  /// which their PlaneKind gets. Empty: nothing.
+  /// ConnectionInfo::port_data of its plane, for the peers' PlaneKind.
   [[nodiscard]] virtual std::vector<std::uint8_t> connection_data() const { return {}; }
 
   // --- Administration
-  /// An administrator takes the port out of use, or lets it be used again; initially it is. Its
-  /// owner sees to transmit() and to what receive() brings. A port that sends by itself, or whose
-  /// hardware places payload, stops both before this returns; others have nothing to do.
+  /// An administrator takes the port out of use, or lets it be used again. What the port sends and
+  /// places by itself stops before this returns; its owner sees to the rest.
   virtual void set_enabled(bool enabled) noexcept { (void)enabled; }
 
-  // --- What its driver has found out
-  /// Bursts that the port hands over in one piece (Capabilities::segmentation) vanish behind it: it
-  /// sends packets one by one from now on, but those of a TxGroup::one_piece, or no longer has to.
+  /// True: GSO bursts vanish behind the port: it sends packets one by one from now on, but those of
+  /// a TxGroup::one_piece.
   virtual void send_singly(bool singly) noexcept { (void)singly; }
 
-  // --- What its packets pass
-  /// Puts it between the port and the wire. Not while packets that an earlier one has delivered are
-  /// still used.
+  /// Puts it between the port and the wire. Not while packets of an earlier one are still used.
   void set_impairment(std::unique_ptr<Impairment> impairment) noexcept {
     impairment_ = std::move(impairment);
   }
@@ -297,15 +278,13 @@ class Port {
 
  protected:
   Port() = default;
-  /// Takes the other port over; for ports that can be moved.
-  Port(Port&&) noexcept = default;
-  /// Closes this port and takes the other one over.
-  Port& operator=(Port&&) noexcept = default;
+  Port(Port&&) noexcept = default;             ///< for ports that can be moved
+  Port& operator=(Port&&) noexcept = default;  ///< the same
 
   Capabilities capabilities_;       ///< see capabilities()
   std::vector<std::string> notes_;  ///< see notes()
 
-  /// The impairment, if it acts on packets now.
+  /// The impairment, if it is active.
   [[nodiscard]] Impairment* impaired() const noexcept {
     return impairment_ != nullptr && impairment_->active() ? impairment_.get() : nullptr;
   }
@@ -324,8 +303,7 @@ class Port {
   std::unique_ptr<Impairment> impairment_;
 };
 
-/// A port that copies payload within transmit() and whose driver places nothing: sockets, say. It
-/// has no use for the parts of the contract that are defined here.
+/// A port that copies payload within transmit() and places nothing, such as one on sockets.
 class CopyingPort : public Port {
  public:
   std::span<const wire::CopyId> take_released() noexcept override { return {}; }
@@ -368,17 +346,15 @@ inline constexpr std::size_t kMaxSges = 1024 - 2;
 }
 
 /// Checks the length of received packets, computes their iCRC for the engine to judge (mrc-1.0
-/// §2.13 steps 2 to 4), and appends them to a burst. Runs behind the port's impairment. That an
-/// iCRC covers the head alone (wire::Bth::head_check()) is believed of the addresses of
-/// take_heads() only. One thread at a time.
+/// §2.13 steps 2 to 4), and appends them to a burst. Runs behind the port's impairment.
 class ReceiveCheck {
  public:
-  /// `local`: the destination address of the packets. If `icrc` is false, the iCRC is removed
-  /// and passes for right.
+  /// `local`: destination of the packets. Without `icrc`, it is removed and passes for right.
   ReceiveCheck(const IpAddress& local, bool icrc) : local_(local), icrc_(icrc) {}
 
-  /// Packets from that address may have an iCRC that covers their head alone, until forget_heads()
-  /// has been called as often. Set-up; throws std::bad_alloc, and changes nothing then.
+  /// Believes packets from that address that their iCRC covers the head alone
+  /// (wire::Bth::head_check()), until forget_heads() has been called as often. Set-up; throws
+  /// std::bad_alloc, and changes nothing then.
   void take_heads(const IpAddress& from);
   /// Undoes one take_heads().
   void forget_heads(const IpAddress& from) noexcept;
@@ -396,7 +372,6 @@ class ReceiveCheck {
     wire::IcrcPrefix prefix;
   };
 
-  /// An address of take_heads().
   struct Heads {
     IpAddress ip{};
     std::uint32_t times = 0;
@@ -424,8 +399,8 @@ struct ExpandedEv {
   friend bool operator==(const ExpandedEv&, const ExpandedEv&) = default;
 };
 
-/// An EV profile that is ONLINE, as path sets are made of it. Entry i is path i of every peer that
-/// is reached with the profile. Does not change: a changed profile has another table.
+/// An EV profile that is ONLINE. Entry i is path i of every peer that is reached with it. Does not
+/// change: a changed profile has another table.
 struct EvTable {
   struct Entry {
     ProfileEv ev;
@@ -446,7 +421,6 @@ struct EvTable {
   static constexpr std::uint32_t kActive = 128;
 };
 
-/// Shared by the profile and the peers that use it.
 using EvTablePtr = std::shared_ptr<const EvTable>;
 
 /// What a change of an EV profile means for the peers that use it.
@@ -543,27 +517,22 @@ struct OpenedPlanes {
 };
 
 /// A kind of plane (UDP sockets, packet ports of a fabric, RDMA devices): opens the ports of each
-/// lane, and knows how peers are reached through them. Nothing else depends on the kind. One object
-/// serves a device for its life.
+/// lane, and knows how peers are reached through them. One object serves a device for its life.
 ///
-/// Thread contract: in_force(), first_address() and open() are called by one thread, before the
-/// device is open. The rest, but for answer_stranger() and flush_answers(), is const and set-up,
-/// may be called by any thread beside the data path, and of `own`, the lane's planes, uses only
-/// what does not change: addresses, paths and slot.
+/// in_force(), first_address() and open(): one thread, before the device is open. Other const
+/// calls: any thread; of `own`, the lane's planes, they use only addresses, paths and slot.
 class PlaneKind {
  public:
   virtual ~PlaneKind() = default;
-  /// The user's configuration, except that options left at their default get this kind's default.
-  /// Throws mrc::Error if the result is not valid.
+  /// The configuration with this kind's defaults. Throws mrc::Error if it is not valid.
   [[nodiscard]] virtual Config in_force(const Config& config) const { return config; }
   /// The address that plane 0 would have; opens nothing. Throws mrc::Error.
   [[nodiscard]] virtual port::IpAddress first_address(const Config& config) const {
     (void)config;
     throw Error(Errc::unsupported, "planes of this kind have no address before they are open");
   }
-  /// Opens the ports of one lane with a claim of that slot, or of the lowest free one; called once
-  /// per lane. `config` is in_force() and outlives this object; `log` is for this call only. Throws
-  /// mrc::Error.
+  /// Opens the ports of one lane with a claim of that slot, or of the lowest free one. `config` is
+  /// in_force() and outlives this object; `log` is for this call only. Throws mrc::Error.
   [[nodiscard]] virtual OpenedPlanes open(const Config& config, std::optional<std::uint8_t> slot,
                                           const Log& log) = 0;
 
@@ -572,9 +541,8 @@ class PlaneKind {
   [[nodiscard]] virtual std::vector<Contact> contacts(const OpenedPlanes& own,
                                                       const port::IpAddress& gid,
                                                       Qpn qpn) const = 0;
-  /// Where that process may answer when it is asked, likeliest first: at its GID, and at other
-  /// addresses that it probably has or has told of itself (`told`). `first`: the plane whose
-  /// address this device goes by. Throws as contacts() does.
+  /// Where that process may answer, likeliest first: at its GID, at addresses that it probably has,
+  /// and `told` ones. `first`: the plane of this device's GID. Throws as contacts() does.
   [[nodiscard]] virtual std::vector<Contact> ways(const OpenedPlanes& own,
                                                   const port::IpAddress& gid, Qpn qpn, Plane first,
                                                   std::span<const port::PeerAddress> told) const {
@@ -602,21 +570,20 @@ class PlaneKind {
                                             const port::PeerAddress& peer, Bytes data) const = 0;
   /// Which EVs path_of() takes.
   [[nodiscard]] virtual path::EvFormats ev_formats() const noexcept { return {}; }
-  /// The EVs that path_of() takes in `own` planes, where they are few: those of the paths that the
-  /// ports have opened, in EvMode::udp, plane by plane in the order of the port's paths.
+  /// The EVs that path_of() takes, where they are those of the ports' own paths (EvMode::udp),
+  /// plane by plane.
   [[nodiscard]] virtual std::vector<ProfileEv> own_evs(const OpenedPlanes& own) const {
     (void)own;
     return {};
   }
-  /// How an EV of a profile is sent: its path; `index` is its place in the profile. Throws
-  /// mrc::Error (unsupported) that says why the ports can't send it; those that have only paths of
-  /// their own can send none.
+  /// The path of an EV of a profile; `index` is its place there. Throws mrc::Error (unsupported)
+  /// that says why the ports can't send it.
   [[nodiscard]] virtual path::PathSpec path_of(const OpenedPlanes& own, path::EvMode mode,
                                                const ExpandedEv& ev, std::uint16_t index) const {
     (void)own, (void)mode, (void)ev, (void)index;
     throw Error(Errc::unsupported, "planes of this kind take no EVs: they have paths of their own");
   }
-  /// What Port::add_peer() needs to send the EVs of a profile to a peer; as paths_to().route.
+  /// paths_to().route for the EVs of a profile.
   [[nodiscard]] virtual PeerRoute route_with(const OpenedPlanes& own, Plane plane,
                                              const port::PeerAddress& peer, Bytes data,
                                              const EvTable& evs) const {
@@ -630,8 +597,8 @@ class PlaneKind {
     (void)own, (void)plane, (void)route;
     return false;
   }
-  /// Throws mrc::Error if there is nothing in the planes that `denied` could mean;
-  /// Errc::unsupported if this kind does not know over which parts its paths lead.
+  /// Throws mrc::Error if `denied` names nothing in the planes; Errc::unsupported if this kind does
+  /// not know the parts that its paths lead over.
   virtual void check(const DeniedPaths& denied) const {
     if (denied.t0 || denied.t1 || !denied.host.empty())
       throw Error(Errc::unsupported,
@@ -645,8 +612,8 @@ class PlaneKind {
     if (denied.t0 || denied.t1 || !denied.host.empty()) return false;
     return !denied.ev || *denied.ev == path.ev;
   }
-  /// If packets to and from that address stay on the loopback interface: makes `route` one on which
-  /// packets may leave the payload out of the iCRC, as is agreed with the peer, and returns true.
+  /// If packets to and from that address stay on the loopback interface: lets those on `route`
+  /// leave the payload out of the iCRC, as agreed with the peer, and returns true.
   [[nodiscard]] virtual bool take_heads(const OpenedPlanes& own, Plane plane,
                                         const port::PeerAddress& peer, PeerRoute& route) const {
     (void)own, (void)plane, (void)peer, (void)route;
@@ -654,10 +621,9 @@ class PlaneKind {
   }
   /// Several EVs share a route (path::PathSetOptions::shared_routes).
   [[nodiscard]] virtual bool shared_routes() const noexcept { return false; }
-  /// What the fabric of the planes calls this host; empty if they have no description of one.
+  /// What the fabric description calls this host; empty: there is none.
   [[nodiscard]] virtual std::string host_name() const { return {}; }
-  /// The switch farthest from the hosts that a path which paths_to() gave crosses, such as
-  /// "p1t1-2"; empty if it is not known.
+  /// The switch farthest from the hosts on that path, such as "p1t1-2"; empty: not known.
   [[nodiscard]] virtual std::string crossed_switch(Plane plane, const port::IpAddress& peer,
                                                    Ev ev) const {
     (void)plane, (void)peer, (void)ev;
@@ -666,11 +632,9 @@ class PlaneKind {
   /// Why paths_to() may return no specs, for an error message.
   [[nodiscard]] virtual std::string why_none() const = 0;
 
-  /// Endpoint requests of unconnected hosts that wait for answers, most: what a port receives at
-  /// once.
+  /// Most endpoint requests of unconnected hosts that wait: what a port receives at once.
   static constexpr std::uint32_t kStrangers = 256;
-  /// Endpoint requests (mrc-1.0 §5) of hosts to which no queue pair is connected get answers; else
-  /// they are dropped.
+  /// Endpoint requests (mrc-1.0 §5) of hosts without a connected queue pair get answers.
   [[nodiscard]] virtual bool knows_strangers() const noexcept { return false; }
   /// Sends or prepares an answer to one, which came to the device's first lane. False: it gets
   /// none here. This and flush_answers() are data path, under that lane's lock.
@@ -710,8 +674,8 @@ namespace mrc::inline v0_1::port {
 template <class Entry>
 class PeerTable {
  public:
-  /// Empties the entry of a peer and returns it. Throws Error if the peer's number is too large.
-  /// Invalidates pointers to other entries.
+  /// Empties the entry and returns it. Invalidates pointers to others. Throws Error if the peer's
+  /// number is too large.
   [[nodiscard]] Entry& claim(PeerId id) {
     if (value(id) >= kMaxPeers)
       throw Error(Errc::no_resources, "peer number " + std::to_string(value(id)) +
@@ -745,8 +709,8 @@ class PeerTable {
 
 namespace mrc::inline v0_1::detail {
 
-/// How many requests of strangers a device answers. Anybody can send them in the name of a host,
-/// and an answer is 20 bytes longer than its request, by their formats (mrc-1.0 §1.10).
+/// How many requests of strangers a device answers: anybody can send them in the name of a host,
+/// and an answer is 20 bytes longer (mrc-1.0 §1.10).
 struct StrangerLimits {
   /// Answers per second to one host, as fast as mrc_probe and Device::request_endpoints() ask by
   /// themselves; and how many at once.
@@ -755,8 +719,8 @@ struct StrangerLimits {
   static constexpr std::uint32_t kAnswers = 12'000, kBurst = 1024;
 };
 
-/// Appends the response to a stranger's request to a burst, which must have room. It goes to a peer
-/// of the port of that plane, by a path of it, with the DSCP of control packets.
+/// Appends the response to a stranger's request to a burst, which must have room; to that peer of
+/// the port, by that path.
 inline void append_answer(wire::TxBurst& burst, const wire::UnconnectedRequest& request,
                           PeerId peer, const path::PathSpec& path, std::uint8_t dscp) noexcept {
   wire::EndpointResponsePacket answer{

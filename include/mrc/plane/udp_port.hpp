@@ -69,36 +69,31 @@ struct UdpRoute {
   PeerAddress address;  ///< where it receives in this plane
   /// It checks the iCRC over the IP header as it arrives, as other implementations of MRC do.
   bool real_header = false;
-  /// Its packets may have an iCRC that covers their head alone (wire::Bth::head_check()): it is a
-  /// process of this network namespace, and both sides have agreed on it.
+  /// Both sides have agreed on an iCRC that covers the head alone (wire::Bth::head_check()).
   bool heads = false;
-  /// It gets one answer. The way to it is asked for at most kAskedPerCheck times between two checks
-  /// of the interface, and remembered; else the kernel's route decides.
+  /// It gets one answer: the way to it is asked for at most kAskedPerCheck times between checks of
+  /// the interface, and remembered; else the kernel's route decides.
   bool passing = false;
 };
 
 /// One plane on plain UDP sockets, without privilege: a receiving socket at (address, base port +
-/// slot), where all paths of all peers arrive, a second one where MRC has two standard UDP ports
-/// (second_port()), and a sending socket per path with a source port (on IPv6 a flow label, too) of
-/// its own, by which ECMP fabrics tell the paths apart.
+/// slot), a second one at second_port(), and a sending socket per path with a source port (on IPv6
+/// a flow label, too) of its own, by which ECMP fabrics tell the paths apart.
 ///
 /// Limits of sockets:
-/// * On IPv4 a socket does not see the identification field, so the iCRC covers a canonical header
-///   with identification 0 and DF set. Linux sends single datagrams with such a header, but numbers
-///   the segments of a GSO burst 0, 1, 2 ...: packets to peers with UdpRoute::real_header go one by
-///   one. On IPv6 the iCRC is exact.
-/// * A trimmed packet whose UDP length is unchanged, as trimming switches leave it (mrc-1.0 §1.12),
-///   is dropped by the kernel and counts as lost. One whose UDP length was adjusted is recognised
-///   by its DSCP.
+/// * On IPv4 the iCRC covers a canonical header with identification 0 and DF set, as Linux sends
+///   single datagrams. It numbers the segments of a GSO burst: packets to peers with
+///   UdpRoute::real_header go one by one. On IPv6 the iCRC is exact.
+/// * The kernel drops trimmed packets whose UDP length is unchanged, as switches leave it (mrc-1.0
+///   §1.12). Those whose length was adjusted are recognised by their DSCP.
 ///
 /// Packets leave by the interface that has the plane's address if a route there leads to the peer,
 /// else, and to peers on this host, as the kernel's routes say. An address on the loopback
 /// interface or a dummy is that of a plane over all links to which routes lead.
 ///
 /// In capabilities(), `segmentation` and `max_burst` change if a device refuses GSO later on, and
-/// `max_packet` with the MTU of the interface, which is read when its state is, and when the kernel
-/// refuses a packet for it (EMSGSIZE). Data-path calls allocate after changes of interfaces or
-/// routes. One thread at a time. Movable; a moved-from port can only be destroyed.
+/// `max_packet` with the MTU of the interface. Data-path calls allocate after changes of interfaces
+/// or routes. Movable; a moved-from port can only be destroyed.
 class UdpPort final : public CopyingPort {
  public:
   using Route = UdpRoute;  ///< how a peer is reached
@@ -106,14 +101,14 @@ class UdpPort final : public CopyingPort {
   static constexpr Duration kLinkCheckUp = std::chrono::milliseconds{100};
   /// The same while it is down.
   static constexpr Duration kLinkCheckDown = std::chrono::milliseconds{10};
-  /// The same for an interface with the plane's address, while the former one does not exist.
+  /// The same for another interface with the plane's address, while the former one is gone.
   static constexpr Duration kSearchInterval = std::chrono::milliseconds{250};
   /// After changes of routes, so many peers' routes are asked for at each check of the interface:
   /// 10 to 20 us each.
   static constexpr std::size_t kAskedPerCheck = 32;
-  /// How often receive() looks at the second socket while nothing comes there: a look is a system
-  /// call of 0.3 us, and one per receive() would double the cost of an idle poll. For kSecondStay
-  /// after something has come, and after a sleep, it looks there as often as at the first one.
+  /// How often receive() looks at the second socket while nothing comes there: one system call per
+  /// receive() would double the cost of an idle poll. For kSecondStay after something has come, and
+  /// after a sleep, it looks there as often as at the first one.
   static constexpr Duration kSecondPause = std::chrono::microseconds{50};
   /// See kSecondPause.
   static constexpr Duration kSecondStay = std::chrono::milliseconds{1};
@@ -122,15 +117,12 @@ class UdpPort final : public CopyingPort {
   /// binds its own. `second_socket`: the plane's one of SlotClaim::second_sockets. Throws Error,
   /// for instance if the UDP port is in use.
   explicit UdpPort(UdpPortOptions options, Socket receive_socket = {}, Socket second_socket = {});
-  /// Takes the other port over.
-  UdpPort(UdpPort&&) noexcept;
-  /// Closes this port and takes the other one over.
-  UdpPort& operator=(UdpPort&&) noexcept;
+  UdpPort(UdpPort&&) noexcept;             ///< takes the other port over
+  UdpPort& operator=(UdpPort&&) noexcept;  ///< closes this one first
   ~UdpPort() override;
 
-  /// Fewer taken than given: a socket is full (try again soon) or the link is down. Packets
-  /// that can't be sent at all (too long, no such peer or path, no route, refused by a firewall)
-  /// count as taken and in PortStats::tx_errors: to the protocol they are lost.
+  /// Takes fewer while a socket is full or the link is down. Packets that can't be sent at all (too
+  /// long, no such peer, path or route, refused by a firewall) count as taken and in tx_errors.
   std::uint32_t transmit(Time now, const wire::TxBurst& burst,
                          std::span<const wire::TxGroup> groups) noexcept override;
   void receive(Time now, RxBurst& rx) noexcept override;
@@ -145,9 +137,9 @@ class UdpPort final : public CopyingPort {
   std::uint64_t add_peer(PeerId id, const Route& route);
   void remove_peer(PeerId id) noexcept override;
 
-  /// False while a `down` fault is set, or the interface is administratively down or without a
-  /// carrier; if it is no link (Interface::link), while no peer is reached. An interface that is
-  /// renamed stays the plane's; if it is deleted, one that gets the address takes its place.
+  /// False while a `down` fault is set, the interface is not running or, if it is no link
+  /// (Interface::link), no peer is reached. An interface that is renamed stays the plane's; if it
+  /// is deleted, one that gets the address takes its place.
   [[nodiscard]] bool link_up() const noexcept override { return interface_up_ && !cut(); }
 
   void send_singly(bool singly) noexcept override { singly_ = singly; }
@@ -155,7 +147,7 @@ class UdpPort final : public CopyingPort {
   /// The receiving socket itself: an epoll instance makes every arriving packet some 400 ns more
   /// expensive (measured on loopback, where the sender pays), even while no thread waits.
   [[nodiscard]] int poll_fd() const noexcept override { return socket_.fd(); }
-  /// The second receiving socket, or -1. (The link is polled.)
+  /// The second receiving socket, or -1.
   [[nodiscard]] int link_fd() const noexcept override { return second_.fd(); }
   /// The next receive() looks at both sockets.
   bool arm() noexcept override {
@@ -176,8 +168,7 @@ class UdpPort final : public CopyingPort {
   [[nodiscard]] std::string zone() const override;
   /// The interface that has the address.
   [[nodiscard]] const Interface& interface() const noexcept { return interface_; }
-  /// Packets leave by the interface that has the address, or stay on this host: not so for an
-  /// address on the loopback interface or a dummy, unless it is a loopback address.
+  /// Packets leave by the interface that has the address, or stay on this host.
   [[nodiscard]] bool on_link() const noexcept { return fixed() || interface_.link; }
 
   /// capabilities().receive_buffer is the kernel's receive buffer divided by this, for packets with
@@ -190,16 +181,14 @@ class UdpPort final : public CopyingPort {
  private:
   void open_receiving();
   void open_sending();
-  /// Sets an option of the receiving socket according to an Offload setting; true if it is in
-  /// force.
+  /// Sets an option of the receiving socket as wanted; true if it is in force.
   [[nodiscard]] bool enable(Offload wanted, int name, int value, const char* what);
   /// Receives from the second socket; true if anything was there.
   bool receive_second(Time now, RxBurst& rx) noexcept;
-  /// No packets are taken any more for the sake of that peer whose iCRC covers their head alone.
   void forget_heads(PeerId id) noexcept;
   [[nodiscard]] std::uint32_t transmit(const wire::TxBurst& burst,
                                        const wire::TxGroup& group) noexcept;
-  /// Counts packets that are not accepted because the link is down. Returns 0.
+  /// Counts packets that a link which is down does not accept. Returns 0.
   [[nodiscard]] std::uint32_t refuse(std::uint32_t count) noexcept;
   /// `joined`: they may leave in one piece.
   [[nodiscard]] std::uint32_t send(const wire::TxBurst& burst,
@@ -209,7 +198,7 @@ class UdpPort final : public CopyingPort {
   [[nodiscard]] std::uint32_t send_impaired(const wire::TxBurst& burst,
                                             std::span<const wire::TxPacket> packets, bool joined,
                                             UdpPeer& peer, const UdpPath& path) noexcept;
-  /// Sets a further receiving socket's options as the first one's.
+  /// Sets the options of a further receiving socket.
   void equip(const Socket& socket) const;
 
   void check_link(Time now) noexcept;
@@ -264,7 +253,6 @@ class UdpPort final : public CopyingPort {
   bool mtu_due_ = false;                     ///< routers_mtu_ may have changed
   std::size_t to_ask_ = 0;                   ///< peers whose route may have changed
   std::size_t next_asked_ = 0;               ///< the first of these
-  /// The way to an address.
   struct KnownWay {
     IpAddress ip{};      ///< all zero: none
     bool bound = false;  ///< UdpPeer::bound
@@ -290,15 +278,12 @@ class UdpReceiver {
   UdpReceiver(const UdpReceiver&) = delete;
   UdpReceiver& operator=(const UdpReceiver&) = delete;
 
-  /// Begins a round of up to two receive() calls into the same `rx`: frees what an impairment has
-  /// delivered in earlier rounds, and delivers the packets that are due by now. Once per round,
-  /// since `rx` refers to them.
+  /// Begins a round of up to two receive() calls into the same `rx`: Impairment::release().
   void release(Time now, Impairment* impairment, RxBurst& rx, PortStats& stats) noexcept;
 
-  /// Appends what has arrived, up to rx.room(). What does not fit is returned by the next call,
-  /// which then reads no further datagrams, from whatever socket: they would overwrite the pool.
-  /// `to_port` is the socket's own, covered by the iCRC; host byte order. True if there was
-  /// anything to return, now or by the next call.
+  /// Appends what has arrived at the socket with that port (host byte order), up to rx.room(). What
+  /// does not fit is returned by the next call, which reads no further datagrams then. True if
+  /// there was anything to return, now or by the next call.
   bool receive(const Socket& socket, std::uint16_t to_port, Time now, Impairment* impairment,
                RxBurst& rx, PortStats& stats) noexcept;
 
@@ -324,12 +309,9 @@ class UdpReceiver {
     std::size_t segment = 0;  ///< bytes of each packet; the last may be shorter
   };
 
-  /// Where packets go behind the impairment.
   struct Sink;
 
-  /// Makes a message ready for recvmmsg().
   void prepare(std::size_t i) noexcept;
-  /// One recvmmsg(); false if nothing was there.
   [[nodiscard]] bool read(const Socket& socket, Time now, std::size_t room,
                           PortStats& stats) noexcept;
   /// Splits what was read into packets, until the sink is full or all is done.
@@ -374,9 +356,8 @@ struct UdpPeer {
 };
 
 /// Sends the packets of one group, which share peer and path. Consecutive packets of one size
-/// become one GSO message, and one system call sends several messages. Only the payload of small
-/// packets is copied here: the kernel gathers the rest from the user's memory. The object is large
-/// (scratch space for one call) and belongs on the heap. One thread at a time.
+/// become one GSO message, and one system call sends several messages. Only small packets are
+/// copied. Large: belongs on the heap. One thread at a time.
 class UdpTransmitter {
  public:
   static constexpr std::uint32_t kMaxSegments = 64;    ///< per message (kernels before 6.9)
@@ -411,8 +392,7 @@ class UdpTransmitter {
   static constexpr std::size_t kMessages = 16;
   static constexpr std::size_t kPackets = 256;
   static constexpr std::size_t kVectors = 2048;
-  /// A packet of so many bytes or fewer is put together in one place: the kernel takes longer for
-  /// three pieces than that takes.
+  /// Up to this size a packet is copied to one place: three pieces take the kernel longer.
   static constexpr std::uint32_t kSmall = 256;
   /// Control data of a message: ToS, and the segment size for GSO.
   static constexpr std::size_t kTosSpace = CMSG_SPACE(sizeof(int));
@@ -442,10 +422,9 @@ class UdpTransmitter {
              UdpPeer& peer, const UdpPath& path) noexcept;
   /// True if the packet can be a further segment of the last message.
   [[nodiscard]] bool joins(const wire::TxPacket& p, std::size_t vectors) const noexcept;
-  /// Starts a new message; false if there is no room for it.
+  /// Starts a message; false: no room.
   [[nodiscard]] bool open(const wire::TxPacket& p, const UdpPeer& peer,
                           const UdpPath& path) noexcept;
-  /// Adds the packet to the last message.
   void append(const wire::TxPacket& p, std::span<const wire::TxSge> sges, UdpPeer& peer,
               const UdpPath& path) noexcept;
   void push(const std::uint8_t* data, std::size_t length) noexcept {
@@ -460,10 +439,8 @@ class UdpTransmitter {
   /// Completes the control data of message i. Every message that has not the socket's ToS carries
   /// its own: that costs some 50 ns, a setsockopt() at every change of class four times as much.
   void close(std::size_t i) noexcept;
-  /// Sends the messages and returns how many the kernel took. If not all, errno is the error of the
-  /// first one that it did not take.
+  /// Returns how many messages the kernel took; if not all, errno is the error of the next one.
   [[nodiscard]] std::size_t flush(const Socket& socket, PortStats& stats) noexcept;
-  /// What to do about a message that the kernel did not take.
   [[nodiscard]] Verdict judge(int error, const Run& run) noexcept;
 
   bool v4_;
@@ -485,33 +462,28 @@ class UdpTransmitter {
   std::array<std::uint8_t, 16 * kSmall> copies_{};
 };
 
-/// Attaches a filter to a UDP socket, by which the kernel drops what can't be MRC before it is
-/// queued and before any thread is woken: too short for a BTH, another opcode, another transport
-/// version. QPN and key are left to the engine, which counts what is wrong with them.
+/// Attaches a filter to a UDP socket, by which the kernel drops what can't be MRC before any thread
+/// is woken: too short for a BTH, another opcode, another transport version. Throws Error.
 ///
 /// Of datagrams that the kernel has joined (GRO) a filter sees only the first: those longer than
-/// `largest`, which no packet is, pass, or one forged datagram would take the genuine ones behind
-/// it along. The kernel counts what it drops together with what finds no room in the buffer. Throws
-/// Error if it refuses the filter.
+/// `largest`, which no packet is, pass, or one forged datagram would take genuine ones along.
 void attach_udp_filter(const Socket& socket, std::uint32_t largest);
 
 }  // namespace mrc::inline v0_1::port
 
 namespace mrc::inline v0_1::detail {
 
-/// Answers endpoint requests of hosts to which no queue pair is connected (mrc-1.0 §5), over UDP
-/// ports: to the address that the request came from, and there to the process in the slot that it
-/// names. Answers are limited (StrangerLimits). Addresses share 64 budgets of one host each, since
-/// there are more of them than could be kept; nobody can choose one that shares with another.
-/// Nothing is kept of who asks. One thread at a time.
+/// Answers endpoint requests of hosts to which no queue pair is connected (mrc-1.0 §5) over UDP
+/// ports, within StrangerLimits. Addresses share 64 budgets of one host each by a keyed hash:
+/// nobody can choose one that shares with another. One thread at a time.
 class UdpResponder {
  public:
   /// `allowed`: who gets answers. `key`: random. `number`: of whom the answer goes to, in the port.
   UdpResponder(AllowedPeers allowed, const SipKey& key, PeerId number, std::uint8_t dscp) noexcept
       : allowed_(std::move(allowed)), key_(key), number_(number), dscp_(dscp) {}
 
-  /// Answers by this port; `to_port` is the UDP port of the process that asks. False, and nothing
-  /// sent, if it may not have an answer, or there were too many.
+  /// Answers by this port to UDP port `to_port`. False, and nothing sent, if that is not allowed or
+  /// there were too many.
   bool answer(Time now, const wire::UnconnectedRequest& request, std::uint16_t to_port,
               port::Port& port) noexcept try {
     if (port::is_unspecified(request.from) || !allowed_.contains(request.from)) return false;
