@@ -171,9 +171,7 @@ class MRC_LOCAL DeviceAdministration final : public Administration {
   void release(const QpProfiles& profiles) noexcept override { profiles_.release(profiles); }
   [[nodiscard]] EvTablePtr table(ProfileId id) noexcept override { return profiles_.table(id); }
   [[nodiscard]] cc::Options cc_options(ProfileId id) override { return profiles_.cc_options(id); }
-  std::vector<std::string> follow(const Steering& steering) override {
-    return profiles_.follow(static_cast<const LaneSteering&>(steering).host_state());
-  }
+  void follow(Lane& lane, Time now) noexcept override;
   void on_path_event(Lane& lane, const engine::Peer& peer,
                      const path::PathEvent& event) noexcept override;
   [[nodiscard]] bool at_rest() noexcept override;

@@ -214,11 +214,74 @@ void DeviceAdministration::change_cc_profile(ProfileId id, const CcProfileChange
   profiles_.change_cc(id, change);
 }
 
+/// The EV profile of a peer has changed: so do the paths to it. Under the lane's lock.
+void update_paths(Lane& lane, Time now, Peers::Known& known, const EvUpdate& update) noexcept try {
+  const EvTable& evs = *update.table;
+  OpenedPlanes& own = lane.planes();
+  Peers& peers = lane.peer_table();
+  known.evs = update.table;
+  const PlaneMask planes = lane.engine().find_peer(known.id)->planes;
+  for (std::size_t i = 0; !update.replaced.empty() && i < own.count(); ++i) {
+    if ((planes >> i & 1) == 0) continue;
+    const auto plane = static_cast<Plane>(i);
+    PeerRoute route = peers.route_to(known, plane);
+    if (known.foreign) (void)own.kind->keep_real_header(own, plane, route);
+    if (known.takes_heads) (void)own.kind->take_heads(own, plane, known.planes[i], route);
+    peers.add_to_port(known.id, plane, route);
+  }
+  const auto health = [](bool denied) {
+    return denied ? path::Health::denied : path::Health::good;
+  };
+  (void)lane.engine().change_paths(now, known.id, [&](path::PathSet& paths) {
+    paths.set_event_mask(evs.event_mask);
+    for (const auto& written : update.written)
+      if (std::find(update.replaced.begin(), update.replaced.end(), written.path) ==
+          update.replaced.end())
+        (void)paths.set_health(written.path, health(written.denied));
+    for (const path::PathIndex i : update.replaced) {
+      const EvTable::Entry& entry = evs.entries[i];
+      std::erase(known.not_sendable, i);
+      try {
+        const path::PathSpec spec = own.kind->path_of(own, evs.format, entry.expanded, i);
+        (void)paths.replace(i, spec, health(entry.denied), now);
+      } catch (const Error& error) {  // the ports of another lane can send it
+        (void)paths.set_health(i, path::Health::denied);
+        known.not_sendable.push_back(i);
+        lane.log().warn("peer " + known.name + ": an EV is denied: " + error.what());
+      }
+    }
+  });
+  peers.deny_paths(now, known);
+} catch (const std::exception& error) {  // out of memory: the paths stay as they are
+  lane.log().warn("peer " + known.name + ": EV profile " + std::to_string(update.table->profile) +
+                  ": " + error.what());
+}
+
+void DeviceAdministration::follow(Lane& lane, Time now) noexcept try {
+  const auto& steering = static_cast<const LaneSteering&>(lane.steering());
+  for (const std::string& line : profiles_.follow(steering.host_state())) lane.log().warn(line);
+  for (Peers::Known& known : lane.peer_table().known()) {
+    if (!known.evs || !known.profiles.ev) continue;
+    const EvTablePtr is = table(*known.profiles.ev);
+    if (is && is != known.evs) update_paths(lane, now, known, changes(*known.evs, is));
+  }
+} catch (const std::exception& error) {  // out of memory: profiles stay as they are
+  lane.log().warn(std::string("the profiles for this host have changed: ") + error.what());
+}
+
 void DeviceAdministration::change_ev_profile(ProfileId id, const EvProfileChange& change) {
   const std::lock_guard changing(changing_profiles_);
   const auto changed = profiles_.change_evs(id, change);
   if (changed.update.table)
-    for (const auto& lane : core_.lanes()) lane->update_paths(changed.update);
+    for (const auto& lane : core_.lanes()) {
+      const std::lock_guard lock(lane->mutex());
+      const Time now = monotonic_now();
+      for (Peers::Known& known : lane->peer_table().known())
+        if (known.profiles.ev == changed.update.table->profile && known.evs != changed.update.table)
+          update_paths(*lane, now, known, changed.update);
+      lane->rounds().after_post(now, false);  // packets may have waited for a path
+      lane->progress().deadline_changed();
+    }
   if (changed.error) std::rethrow_exception(changed.error);
 }
 

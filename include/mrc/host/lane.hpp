@@ -154,8 +154,6 @@ class MRC_LOCAL alignas(64) Lane {  // shares no cache line with another one
   void check_profiles(const QpProfiles& wanted, const std::string& doing) const;
   /// Sets the profiles that a queue pair gets on its way to INIT.
   void set_profiles(Qpn qpn, const QpProfiles& profiles);
-  /// See Peers::update().
-  void update_paths(const EvUpdate& update) noexcept;
 
   // --- Memory regions
   /// Registers with the engine and all ports, under a new key or a given one. Throws mrc::Error.
@@ -224,7 +222,6 @@ class MRC_LOCAL alignas(64) Lane {  // shares no cache line with another one
   // Profiles
   void enter_init(Qpn qpn, const std::string& doing);
   void release_profiles(Qpn qpn) noexcept;
-  void follow_profiles(Time now) noexcept;
   /// Ends the connection of a queue pair with f(qpn), and forgets the peer if it was the last.
   template <class F>
   Errc disconnect(Qpn qpn, F&& f) noexcept;

@@ -211,7 +211,7 @@ void Lane::apply_steering(Time now) noexcept {
   planes_.disabled ^= changed;
   for (unsigned i = 0; i < planes_.count(); ++i)
     if ((changed >> i & 1) != 0) planes_.ports[i]->set_enabled(planes_.enabled(i));
-  follow_profiles(now);
+  if (around_.administration != nullptr) around_.administration->follow(*this, now);
   peers_.deny_paths(now);
   if (resolver_) resolver_->deny_paths();
 }
@@ -705,23 +705,6 @@ PeerProfiles Lane::profiles_of(Qpn qpn) const {
   if (out.ids.ev) out.evs = around_.administration->table(*out.ids.ev);
   if (out.ids.cc) out.cc = around_.administration->cc_options(*out.ids.cc);
   return out;
-}
-
-/// The host's profiles may be others than before. Under the lock.
-void Lane::follow_profiles(Time now) noexcept try {
-  if (around_.administration == nullptr) return;
-  for (const std::string& line : around_.administration->follow(*steering_)) around_.log.warn(line);
-  peers_.follow(now, [this](ProfileId id) { return around_.administration->table(id); });
-} catch (const std::exception& error) {  // out of memory: profiles stay as they are
-  around_.log.warn(std::string("the profiles for this host have changed: ") + error.what());
-}
-
-void Lane::update_paths(const EvUpdate& update) noexcept {
-  const std::lock_guard lock(mutex_);
-  const Time now = monotonic_now();
-  peers_.update(now, update);
-  rounds_.after_post(now, false);  // packets may have waited for a path
-  progress_.deadline_changed();
 }
 
 void Lane::report_path_events() noexcept {

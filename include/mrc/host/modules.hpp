@@ -100,8 +100,9 @@ class Administration {
   [[nodiscard]] virtual EvTablePtr table(ProfileId id) noexcept = 0;
   /// The options of a CC profile that is ONLINE; else those of the device.
   [[nodiscard]] virtual cc::Options cc_options(ProfileId id) = 0;
-  /// A lane's steering was refreshed: profiles may be others. Returns what is to be logged.
-  virtual std::vector<std::string> follow(const Steering& steering) = 0;
+  /// A lane's steering was refreshed: profiles, and so paths to its peers, may be others. Under the
+  /// lane's lock.
+  virtual void follow(Lane& lane, Time now) noexcept = 0;
 
   /// A path of that lane has become ASSUMED_BAD, or GOOD again. Under the lane's lock.
   virtual void on_path_event(Lane& lane, const engine::Peer& peer,

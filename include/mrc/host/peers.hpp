@@ -162,7 +162,7 @@ class Peers {
   /// Throws mrc::Error if the file of option keylog can't be opened.
   explicit Peers(const LaneParts& parts) : lane_(parts), tags_(parts.config.keylog) {}
 
-  [[nodiscard]] const std::vector<Known>& known() const noexcept { return known_; }
+  [[nodiscard]] std::vector<Known>& known() noexcept { return known_; }
   /// Null: there is none.
   [[nodiscard]] const Known* find(PeerId id) const noexcept;
   /// The peer that a ConnectionInfo names, with those profiles, if it is known.
@@ -182,19 +182,14 @@ class Peers {
   /// Adds a report on each of up to `most` of them, from the one at position `first` on.
   void add_to(std::vector<PeerReport>& reports, std::size_t first = 0,
               std::size_t most = SIZE_MAX) const;
-  /// An EV profile has changed: so do the paths to the peers that are reached with it.
-  void update(Time now, const EvUpdate& update) noexcept;
-  /// EV profiles may have changed: table(id) is what they are now.
-  template <class Table>
-  void follow(Time now, Table&& table) noexcept {
-    for (Known& known : known_) {
-      if (!known.evs || !known.profiles.ev) continue;
-      const EvTablePtr is = table(*known.profiles.ev);
-      if (is && is != known.evs) update(now, known, changes(*known.evs, is));
-    }
-  }
   /// Steering denies other paths than before.
   void deny_paths(Time now) noexcept;
+  /// DENIED are the paths that its profile or steering denies; others are not.
+  void deny_paths(Time now, const Known& known);
+  /// How it is reached with its EV profile, or without.
+  [[nodiscard]] PeerRoute route_to(const Known& known, Plane plane) const;
+  /// Logs what the port notes about the peer.
+  void add_to_port(PeerId peer, Plane plane, const PeerRoute& route);
   /// Removes a peer without queue pairs, since it may come back with other addresses.
   void forget_unused(PeerId peer) noexcept;
   /// Notes the tags of a connection for tools that see its packets (option keylog).
@@ -215,10 +210,6 @@ class Peers {
   [[nodiscard]] bool takes_heads(const ConnectionInfo& info) const noexcept;
   void check_loopback(const ConnectionInfo& info, Plane plane) const;
   [[nodiscard]] std::size_t add_profile(Candidate& c, const ConnectionInfo& info) const;
-  void update(Time now, Known& known, const EvUpdate& update) noexcept;
-  void deny_paths(Time now, const Known& known);
-  [[nodiscard]] PeerRoute route_to(const Known& known, Plane plane) const;
-  void add_to_port(PeerId peer, Plane plane, const PeerRoute& route);
 
   const LaneParts lane_;
   KeyLog tags_;

@@ -287,57 +287,6 @@ std::size_t Peers::add_profile(Candidate& c, const ConnectionInfo& info) const {
   return active;
 }
 
-void Peers::update(Time now, const EvUpdate& update) noexcept {
-  if (!update.table) return;
-  for (Known& known : known_) {
-    if (known.profiles.ev == update.table->profile && known.evs != update.table)
-      this->update(now, known, update);
-  }
-}
-
-void Peers::update(Time now, Known& known, const EvUpdate& update) noexcept try {
-  const EvTable& evs = *update.table;
-  known.evs = update.table;
-  const PlaneMask planes = lane_.engine.find_peer(known.id)->planes;
-  for (std::size_t i = 0; !update.replaced.empty() && i < lane_.planes.count(); ++i) {
-    if ((planes >> i & 1) == 0) continue;
-    const auto plane = static_cast<Plane>(i);
-    PeerRoute route = route_to(known, plane);
-    if (known.foreign) (void)lane_.planes.kind->keep_real_header(lane_.planes, plane, route);
-    if (known.takes_heads)
-      (void)lane_.planes.kind->take_heads(lane_.planes, plane, known.planes[i], route);
-    add_to_port(known.id, plane, route);
-  }
-  const auto health = [](bool denied) {
-    return denied ? path::Health::denied : path::Health::good;
-  };
-  (void)lane_.engine.change_paths(now, known.id, [&](path::PathSet& paths) {
-    paths.set_event_mask(evs.event_mask);
-    for (const auto& written : update.written)
-      if (std::find(update.replaced.begin(), update.replaced.end(), written.path) ==
-          update.replaced.end())
-        (void)paths.set_health(written.path, health(written.denied));
-    for (const path::PathIndex i : update.replaced) {
-      const EvTable::Entry& entry = evs.entries[i];
-      std::erase(known.not_sendable, i);
-      try {
-        const path::PathSpec spec =
-            lane_.planes.kind->path_of(lane_.planes, evs.format, entry.expanded, i);
-        (void)paths.replace(i, spec, health(entry.denied), now);
-      } catch (const Error& error) {  // the ports of another lane can send it
-        (void)paths.set_health(i, path::Health::denied);
-        known.not_sendable.push_back(i);
-        lane_.log.warn("peer " + known.name + ": an EV is denied: " + error.what());
-      }
-    }
-  });
-  deny_paths(now, known);
-} catch (const std::exception& error) {  // out of memory: the paths stay as they are
-  lane_.log.warn("peer " + known.name + ": EV profile " + std::to_string(update.table->profile) +
-                 ": " + error.what());
-}
-
-/// How it is reached with its EV profile, or without.
 PeerRoute Peers::route_to(const Known& known, Plane plane) const {
   const port::PeerAddress& address = known.planes[plane];
   const Bytes data = plane < known.port_data.size() ? Bytes(known.port_data[plane]) : Bytes();
@@ -354,7 +303,6 @@ void Peers::deny_paths(Time now) noexcept {
     }
 }
 
-/// DENIED are the paths that its profile or steering denies; others are not.
 void Peers::deny_paths(Time now, const Known& known) {
   const engine::Peer& peer = *lane_.engine.find_peer(known.id);
   std::vector<PeerRoute> routes(lane_.planes.count());
@@ -423,7 +371,6 @@ void Peers::report_singly(const engine::Peer& peer, PlaneMask planes) const {
       "bursts up");
 }
 
-/// Logs what the port notes about the peer.
 void Peers::add_to_port(PeerId peer, Plane plane, const PeerRoute& route) {
   Port& port = *lane_.planes.ports[plane];
   const std::size_t before = port.notes().size();

@@ -423,33 +423,6 @@ struct EvTable {
 
 using EvTablePtr = std::shared_ptr<const EvTable>;
 
-/// What a change of an EV profile means for the peers that use it.
-struct EvUpdate {
-  /// An entry whose state the controller has written.
-  struct Written {
-    path::PathIndex path = 0;
-    bool denied = false;
-  };
-  EvTablePtr table;                       ///< null: the profile is not ONLINE
-  std::vector<path::PathIndex> replaced;  ///< entries with another EV
-  std::vector<Written> written;           ///< what they are after all operations
-};
-
-/// What has changed in a profile, whose array keeps its size.
-[[nodiscard]] inline EvUpdate changes(const EvTable& before, EvTablePtr is) {
-  EvUpdate update;
-  for (std::size_t i = 0; i < std::min(before.entries.size(), is->entries.size()); ++i) {
-    const EvTable::Entry &old = before.entries[i], &now = is->entries[i];
-    const auto path = static_cast<path::PathIndex>(i);
-    if (old.expanded != now.expanded)
-      update.replaced.push_back(path);
-    else if (old.denied != now.denied || old.writes != now.writes)
-      update.written.push_back({path, now.denied});
-  }
-  update.table = std::move(is);
-  return update;
-}
-
 using port::PeerRoute;
 using port::Port;
 
