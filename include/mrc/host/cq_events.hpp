@@ -21,13 +21,12 @@
 
 namespace mrc::inline v0_1::detail {
 
-/// A queue of events with a descriptor (eventfd) that is readable while it is not empty. When it is
-/// full, further events are dropped and counted. Any thread; under its lock it calls nothing but
-/// push() of its copy.
+/// A queue of events with a descriptor that is readable while it is not empty. Counts and drops
+/// events when full. Any thread; under its lock it calls nothing but push() of its copy.
 template <class Event>
 class EventQueue {
  public:
-  /// Room for `capacity` events. Throws mrc::Error.
+  /// Throws mrc::Error.
   explicit EventQueue(std::size_t capacity)
       : events_(capacity), fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     if (!fd_.open()) throw_errno("cannot open an event descriptor");
@@ -38,7 +37,6 @@ class EventQueue {
     const std::lock_guard lock(mutex_);
     copies_ = other;
   }
-  /// Appends an event.
   void push(const Event& event) noexcept {
     const std::lock_guard lock(mutex_);
     if (copies_ != nullptr) copies_->push(event);
@@ -49,7 +47,6 @@ class EventQueue {
     const std::uint64_t one = 1;
     if (events_.size() == 1) (void)uncancelled::write(fd_.fd(), &one, sizeof one);
   }
-  /// Takes the oldest event. False if there is none.
   bool poll(Event& event) noexcept {
     const std::lock_guard lock(mutex_);
     if (events_.empty()) return false;
@@ -59,7 +56,6 @@ class EventQueue {
     if (events_.empty()) (void)uncancelled::read(fd_.fd(), &count, sizeof count);
     return true;
   }
-  /// Removes the events that `is_gone` holds for.
   template <class F>
   void remove_if(F&& is_gone) noexcept {
     const std::lock_guard lock(mutex_);
@@ -71,9 +67,7 @@ class EventQueue {
     std::uint64_t count = 0;
     if (events_.empty()) (void)uncancelled::read(fd_.fd(), &count, sizeof count);
   }
-  /// Readable while there are events.
   [[nodiscard]] int fd() const noexcept { return fd_.fd(); }
-  /// Events that found no room.
   [[nodiscard]] std::uint64_t dropped() const noexcept {
     const std::lock_guard lock(mutex_);
     return dropped_;
@@ -89,7 +83,6 @@ class EventQueue {
 
 /// The events of a completion channel, by queue.
 struct MRC_LOCAL ChannelEvents {
-  /// Room for one event of each of `queues` completion queues.
   explicit ChannelEvents(std::size_t queues) : events(queues) {}
   EventQueue<CqId> events;
 };
@@ -98,17 +91,14 @@ struct MRC_LOCAL ChannelEvents {
 /// to a channel that queues share; it owns both. Threads that sleep in CompletionQueue::wait() have
 /// a second descriptor, so that they take no event from the application.
 ///
-/// Engines are armed for both, in every lane that serves the queue. This class knows for whom: one
-/// event per arm() of the application, whatever else was armed.
-///
-/// Any thread. Each queue has a lock, which may be taken under a lane's; under it only that of an
-/// EventQueue is taken.
+/// Engines are armed for both, in every lane that serves the queue; the application gets one event
+/// per arm(). Any thread. Each queue has a lock, which may be taken under a lane's; under it only
+/// that of an EventQueue is taken.
 class CqEvents {
  public:
   /// Numbers of queues are below `queues`.
   explicit CqEvents(std::size_t queues) : queues_(queues) {}
 
-  /// A new queue with its descriptor, and its channel or null.
   void add(CqId cq, UniqueFd fd, std::shared_ptr<ChannelEvents> channel) {
     auto& entry = queues_[static_cast<std::size_t>(cq)];
     if (!entry) entry = std::make_unique<Queue>();
@@ -130,7 +120,7 @@ class CqEvents {
     return true;
   }
 
-  /// The application arms the queue: the next such event is for it.
+  /// By the application.
   void arm(CqId cq, Arm what) noexcept {
     Queue& queue = at(cq);
     const std::lock_guard lock(queue.mutex);
@@ -142,9 +132,8 @@ class CqEvents {
     const std::lock_guard lock(queue.mutex);
     return queue.wanted();
   }
-  /// A thread will sleep on the descriptor that is returned, and arms the queue for that;
-  /// end_sleep() must follow. -1 if there are none left: then it has to look at the queue now and
-  /// then.
+  /// Returns what the thread sleeps on; end_sleep() must follow. -1 if no descriptors are left:
+  /// then it has to look at the queue now and then.
   [[nodiscard]] int begin_sleep(CqId cq) noexcept {
     Queue& queue = at(cq);
     const std::lock_guard lock(queue.mutex);
@@ -152,7 +141,7 @@ class CqEvents {
     if (!queue.bed.open()) queue.bed = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     return queue.bed.fd();
   }
-  /// It no longer sleeps. Clears the descriptor; the next completion wakes others that still sleep.
+  /// Clears the descriptor; the next completion wakes others that still sleep.
   void end_sleep(CqId cq) noexcept {
     Queue& queue = at(cq);
     const std::lock_guard lock(queue.mutex);
@@ -194,7 +183,6 @@ class CqEvents {
     }
     return false;
   }
-  /// `n` events were acknowledged.
   void acknowledge(CqId cq, unsigned n) noexcept {
     Queue& queue = at(cq);
     const std::lock_guard lock(queue.mutex);

@@ -48,18 +48,14 @@ class MRC_LOCAL Lanes {
   /// The lane with the fewest queue pairs; of several the first with the fewest shared receive
   /// queues, whose queue pairs are still to come.
   [[nodiscard]] Lane& emptiest() noexcept;
-  /// A queue pair of the lane uses the queue from now on.
   void serve(CqId cq, Lane& lane) noexcept;
-  /// The queue is new: no lane serves it.
   void reset(CqId cq) noexcept;
 
   /// One round in each lane, by a thread that polls. True if anything moved or is still to go out.
   bool poll() noexcept;
   /// Completions of a queue. Makes a round in the lanes that serve it, until one has completions.
   std::size_t poll_cq(CqId cq, std::span<Completion> out) noexcept;
-  /// Polls, then sleeps.
   std::size_t wait_cq(CqId cq, std::span<Completion> out, Duration timeout) noexcept;
-  /// Arms a queue for the application.
   Errc arm_cq(CqId cq, Arm what) noexcept;
 
  private:
@@ -127,21 +123,17 @@ class MRC_LOCAL DeviceCore {
   /// locks may be held by threads that are not here.
   [[nodiscard]] bool forked() const noexcept { return fork_.forked(); }
 
-  // --- Protection domains
   [[nodiscard]] PdId default_pd() const noexcept { return default_pd_; }
   /// Throws mrc::Error at the limit.
   [[nodiscard]] PdId alloc_pd();
   Errc dealloc_pd(PdId pd) noexcept;
 
-  // --- Memory regions
   /// Registers with the engines and all ports. Throws mrc::Error.
   [[nodiscard]] std::uint32_t register_memory(void* address, std::size_t length, Access access,
                                               PdId pd);
   /// As Engine::deregister_memory(), and returns when no port reads the memory any more.
   Errc deregister_memory(std::uint32_t key, bool force) noexcept;
 
-  // --- Completion queues
-  /// A completion queue and its event descriptor.
   struct Cq {
     CqId id{};
     int fd = -1;
@@ -151,8 +143,6 @@ class MRC_LOCAL DeviceCore {
   Errc close_cq(CqId cq) noexcept;
   [[nodiscard]] CqEvents& cq_events() noexcept { return cq_events_; }
 
-  // --- Shared receive queues
-  /// A shared receive queue: the lane that it belongs to, and its number there.
   struct Srq {
     Lane* lane = nullptr;
     SrqId srq{};
@@ -162,8 +152,6 @@ class MRC_LOCAL DeviceCore {
                                std::optional<unsigned> lane);
   Errc close_srq(Lane& lane, SrqId srq) noexcept;
 
-  // --- Queue pairs
-  /// A queue pair and the lane that it belongs to.
   struct Qp {
     Lane* lane = nullptr;
     Qpn qpn{};

@@ -46,7 +46,6 @@ class MRC_LOCAL alignas(64) Lane {  // shares no cache line with another one
   Lane& operator=(const Lane&) = delete;
   /// Starts the helper thread. Throws mrc::Error.
   void start() { progress_.start(); }
-  /// Ends it.
   void stop() noexcept { progress_.stop(); }
 
   [[nodiscard]] unsigned index() const noexcept { return index_; }
@@ -57,7 +56,6 @@ class MRC_LOCAL alignas(64) Lane {  // shares no cache line with another one
   [[nodiscard]] Progress& progress() noexcept { return progress_; }
   [[nodiscard]] const Config& config() const noexcept { return around_.config; }
   [[nodiscard]] const Log& log() const noexcept { return around_.log; }
-  /// Null: there is none.
   [[nodiscard]] Resolver* resolver() noexcept { return resolver_.get(); }
   /// From this on a seed for each plane: another in each lane, the same again with option seed.
   [[nodiscard]] std::uint64_t plane_seed() const noexcept {
@@ -126,7 +124,6 @@ class MRC_LOCAL alignas(64) Lane {  // shares no cache line with another one
   [[nodiscard]] EventQueue<DeviceEvent>& events() noexcept { return around_.events; }
   /// What the peer of an own queue pair needs to know. Throws mrc::Error.
   [[nodiscard]] ConnectionInfo info_of(Qpn qpn) const;
-  /// The profiles of a queue pair, and what they mean.
   [[nodiscard]] PeerProfiles profiles_of(Qpn qpn) const;
 
   /// For Rounds: the engine has path events.
@@ -152,7 +149,7 @@ class MRC_LOCAL alignas(64) Lane {  // shares no cache line with another one
   // --- Profiles
   /// Throws mrc::Error if profiles are wanted and there is no administration.
   void check_profiles(const QpProfiles& wanted, const std::string& doing) const;
-  /// Sets the profiles that a queue pair gets on its way to INIT.
+  /// Those that it gets on its way to INIT.
   void set_profiles(Qpn qpn, const QpProfiles& profiles);
 
   // --- Memory regions
@@ -182,7 +179,6 @@ class MRC_LOCAL alignas(64) Lane {  // shares no cache line with another one
   void add_to(DeviceStats& stats, bool peers);
 
   // --- Reports: in parts, so that no call holds the lock for long
-  /// Places for queue pairs.
   [[nodiscard]] std::size_t qp_places() noexcept {
     const std::lock_guard lock(mutex_);
     return engine_.context().objects.qp_places();
@@ -194,7 +190,6 @@ class MRC_LOCAL alignas(64) Lane {  // shares no cache line with another one
   [[nodiscard]] QpReport report(const engine::QueuePairState& qp, Time now) const;
   /// Up to `most` paths to a peer, from the one with index `first` on.
   [[nodiscard]] std::vector<PathReport> paths(PeerId peer, std::size_t first, std::size_t most);
-  /// All paths to the peer of a queue pair.
   [[nodiscard]] std::vector<PathReport> paths(Qpn qpn);
 
  private:
@@ -204,7 +199,6 @@ class MRC_LOCAL alignas(64) Lane {  // shares no cache line with another one
   [[nodiscard]] std::uint64_t apart(std::uint64_t seed) const noexcept;
   [[nodiscard]] OpenedPlanes open_planes(std::optional<std::uint8_t> slot) const;
   [[nodiscard]] engine::EngineOptions engine_options() const;
-  // Queue pairs
   [[nodiscard]] const engine::QueuePairState& in_state(Qpn qpn, QpState state,
                                                        const std::string& doing) const;
   void check_peer(const ConnectionInfo& info, const std::string& doing) const;
@@ -215,11 +209,9 @@ class MRC_LOCAL alignas(64) Lane {  // shares no cache line with another one
   void nap(Time end) const noexcept;
   void steered() noexcept;
   void apply_steering(Time now) noexcept;
-  // Reports
   [[nodiscard]] static std::vector<PathReport> paths_of(const engine::Peer& peer, std::size_t first,
                                                         std::size_t most);
   void to_init(Qpn qpn, const std::optional<QpProfiles>& wanted, const std::string& doing);
-  // Profiles
   void enter_init(Qpn qpn, const std::string& doing);
   void release_profiles(Qpn qpn) noexcept;
   /// Ends the connection of a queue pair with f(qpn), and forgets the peer if it was the last.
@@ -243,7 +235,6 @@ class MRC_LOCAL alignas(64) Lane {  // shares no cache line with another one
   Rounds rounds_;
   CourteousMutex mutex_;
   Progress progress_;
-  /// Profiles of a queue pair.
   struct Chosen {
     QpProfiles profiles;
     bool held = false;  ///< from INIT on

@@ -7,7 +7,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "mrc/cc/controller.hpp"
 #include "mrc/config.hpp"
@@ -51,7 +50,7 @@ class Resolver : public LaneService {
  public:
   /// A queue pair has gone to RTR with this destination. Throws mrc::Error if no plane leads there.
   virtual void start(Time now, Qpn qpn, const Destination& destination) = 0;
-  /// It has left RTR and RTS, or is gone.
+  /// It has left RTR and RTS.
   virtual void stop(Qpn qpn) noexcept = 0;
   /// What it is connected to, if that was given by GID.
   [[nodiscard]] virtual std::optional<Destination> destination(Qpn qpn) const = 0;

@@ -25,15 +25,12 @@
 
 namespace mrc::inline v0_1::detail {
 
-/// Option peers_allowed in a lane: which hosts may connect, and how often others tried.
-///
-/// Thread contract: refuses() and refused() under the lane's lock; the others any thread. What the
-/// constructor takes must outlive it.
+/// Option peers_allowed in a lane: which hosts may connect, and how often others tried. refuses()
+/// and refused() under the lane's lock; the others any thread.
 class PeerFilter {
  public:
   PeerFilter(const Config& config, const Log& log) : allowed_(config.peers_allowed), log_(log) {}
 
-  /// Nobody is refused: nothing has to be asked.
   [[nodiscard]] bool everybody() const noexcept { return allowed_.everybody(); }
 
   /// Counts what comes from hosts that are not allowed. A line in the log for the first, and
@@ -46,7 +43,6 @@ class PeerFilter {
                 " such packets until now");
     return true;
   }
-  /// How often refuses() was true.
   [[nodiscard]] std::uint64_t refused() const noexcept { return refused_; }
 
   /// Throws mrc::Error unless a host with that address may be connected to.
@@ -77,7 +73,6 @@ class KeyLog {
   explicit KeyLog(const std::string& path);
   /// The tag of a queue pair that receives at these addresses. What can't be written is lost.
   void add(std::span<const port::PeerAddress> planes, Qpn qpn, std::uint64_t tag) noexcept;
-  /// True if there is a file.
   [[nodiscard]] bool open() const noexcept { return file_.open(); }
 
  private:
@@ -119,15 +114,11 @@ struct LaneParts : LaneSurroundings {
 };
 
 /// The remote devices that queue pairs of a lane are connected to: in engine and ports from the
-/// first one that connects to the last that goes. One that is reached in another way, has another
-/// window, or is another process at the same addresses, is another peer: who only claims to be a
-/// known device changes nothing for it. A device that is reached with several profiles is as many
-/// peers.
-///
-/// Thread contract: under the lane's lock, except make_candidate() and await_routes().
+/// first that connects to the last that goes. Another way to it, window, process or profile is
+/// another peer: who only claims to be a known device changes nothing for it. Under the lane's
+/// lock, except make_candidate() and await_routes().
 class Peers {
  public:
-  /// A remote device that can be added to the engine and the ports.
   struct Candidate {
     engine::PeerSpec spec;
     std::vector<PeerRoute> routes;  ///< [plane]
@@ -136,7 +127,6 @@ class Peers {
     PeerProfiles profiles;
   };
 
-  /// A remote device.
   struct Known {
     std::uint64_t guid = 0;  ///< ConnectionInfo::device_guid
     std::uint8_t slot = 0;
@@ -163,12 +153,11 @@ class Peers {
   explicit Peers(const LaneParts& parts) : lane_(parts), tags_(parts.config.keylog) {}
 
   [[nodiscard]] std::vector<Known>& known() noexcept { return known_; }
-  /// Null: there is none.
   [[nodiscard]] const Known* find(PeerId id) const noexcept;
   /// The peer that a ConnectionInfo names, with those profiles, if it is known.
   [[nodiscard]] std::optional<PeerId> find(const ConnectionInfo& info,
                                            const QpProfiles& profiles) const noexcept;
-  /// What is needed to add it. Throws mrc::Error if it cannot be reached, or is not allowed.
+  /// Throws mrc::Error if it cannot be reached, or is not allowed.
   [[nodiscard]] Candidate make_candidate(const ConnectionInfo& info,
                                          const PeerProfiles& profiles) const;
   /// The MTU of a queue pair of that MTU with the one that `info` describes (0 there: not known).
@@ -176,10 +165,9 @@ class Peers {
                                               std::uint32_t own) const noexcept;
   /// Waits up to `patience` until no packets to it are lost for want of a next hop, or logs where.
   void await_routes(const Candidate& candidate, Duration patience) const;
-  /// Adds it, unless it has become known meanwhile. Throws mrc::Error, and changes nothing then, if
-  /// there are too many.
+  /// Unless it has become known meanwhile. Throws mrc::Error, and changes nothing, at the limit.
   [[nodiscard]] PeerId add(const ConnectionInfo& info, const Candidate& candidate);
-  /// Adds a report on each of up to `most` of them, from the one at position `first` on.
+  /// On up to `most` of them, from position `first` on.
   void add_to(std::vector<PeerReport>& reports, std::size_t first = 0,
               std::size_t most = SIZE_MAX) const;
   /// Steering denies other paths than before.
@@ -192,7 +180,6 @@ class Peers {
   void add_to_port(PeerId peer, Plane plane, const PeerRoute& route);
   /// Removes a peer without queue pairs, since it may come back with other addresses.
   void forget_unused(PeerId peer) noexcept;
-  /// Notes the tags of a connection for tools that see its packets (option keylog).
   void log_tags(const engine::QueuePairState& qp, const ConnectionInfo& peer) noexcept;
   /// Why a queue pair is in ERR, with its peer, retries and path states; empty if it is not.
   [[nodiscard]] std::string error_text(const engine::QueuePairState& qp) const;

@@ -47,15 +47,12 @@ class CourteousMutex {
 /// Decides whether a poll that found completions should stay and receive before it returns.
 ///
 /// While a program waits by watching memory (ib_write_lat), only the helper can receive, after
-/// helper_takeover, and often on the processor of the thread that watches. A poll that stays until
-/// the next data packet spares that; in vain it costs up to `limit`. So a poll stays while that
-/// paid off lately: data soon after the program had left counts for it, a stay in vain four times
-/// against.
-///
-/// Under the lane's lock. `data` is the number of data packets received so far.
+/// helper_takeover, and often on the processor of the thread that watches. So polls stay, up to
+/// `limit`, while that paid off lately: data soon after the program had left counts for it, a stay
+/// in vain four times against. Under the lane's lock. `data`: data packets received so far.
 class PollAhead {
  public:
-  /// `limit`: how long a poll stays at most; 0: it never does.
+  /// 0: polls never stay.
   explicit PollAhead(Duration limit) noexcept : limit_(limit) {}
 
   [[nodiscard]] bool enabled() const noexcept { return limit_ > Duration{0}; }
@@ -82,16 +79,13 @@ class PollAhead {
   [[nodiscard]] bool expects_answer(std::uint64_t data) const noexcept {
     return paid_off_ >= kEnough && data != seen_;
   }
-  /// How long.
   [[nodiscard]] Duration limit() const noexcept { return limit_; }
-  /// It stayed, and data `came` or not.
   void stayed(bool came) noexcept {
     if (came)
       count_for();
     else
       count_against();
   }
-  /// The poll returns completions.
   void program_leaves(std::uint64_t data, Time now) noexcept {
     away_ = true;
     answer_expected_ = expects_answer(data);
@@ -115,10 +109,9 @@ class PollAhead {
   bool answer_expected_ = false;  ///< of the program, as it left
 };
 
-/// Decides which thread makes the rounds of a lane, and puts threads to sleep: one that polls, or
-/// that waits for a completion (Lanes::wait_cq()). While there is neither, the helper thread makes
-/// them. Otherwise it neither watches the sockets nor takes the lock: a polling application never
-/// meets it. Any thread, without the lock, except deadline_changed().
+/// Decides which thread makes the rounds of a lane: one that polls, or waits for a completion
+/// (Lanes::wait_cq()). While there is neither, the helper does; else it neither watches the sockets
+/// nor takes the lock. Any thread, without the lock, except deadline_changed().
 class Progress {
  public:
   /// Throws mrc::Error.
@@ -130,7 +123,6 @@ class Progress {
   /// Starts the helper thread, if option helper wants it, on the processor that option helper_cpus
   /// gives. Throws mrc::Error.
   void start();
-  /// Ends it. In a forked child there is none.
   void stop() noexcept;
 
   /// One round by a thread that polls. True if anything moved or is still to go out.
@@ -143,9 +135,7 @@ class Progress {
   /// Arms a queue. The caller is about to sleep on its descriptor: the helper takes over at once.
   Errc arm_cq(CqId cq, Arm what) noexcept;
 
-  // A thread that waits for a completion polls, and then sleeps watching the ports itself, so that
-  // no other is needed to make progress.
-
+  // A thread that waits for a completion polls, then sleeps and watches the ports itself.
   /// A thread asleep: entry of a list, on the stack of that thread.
   struct Sleeper {
     int fd;      ///< eventfd that ends its sleep
@@ -160,9 +150,8 @@ class Progress {
   /// something to do, or completions were taken: `n`.
   bool begin_sleep(CqId cq, std::span<Completion> out, std::size_t& n, Sleeper& self) noexcept;
   void end_sleep(Sleeper& self) noexcept;
-  /// Entries of `fds` that watch() needs at most.
   static constexpr std::size_t kMaxFds = 2 * kMaxPlanes;
-  /// Writes to `fds` what such a thread has to watch. Returns how many entries.
+  /// Writes to `fds` what such a thread has to watch. Returns how many entries, up to kMaxFds.
   std::size_t watch(pollfd* fds) const noexcept;
   /// Sleeps until a descriptor is readable, or until a time.
   static void sleep(std::span<pollfd> fds, Time until) noexcept;
@@ -197,7 +186,6 @@ class Progress {
       of_->note_use(of_->rounds_.moved() - moved_ > kFew ? monotonic_now() : seen_);
       of_->in_use_.store(false, std::memory_order_relaxed);
     }
-    /// It is later now.
     void saw(Time now) noexcept { seen_ = now; }
     InUse(const InUse&) = delete;
     InUse& operator=(const InUse&) = delete;

@@ -25,7 +25,7 @@ namespace mrc::inline v0_1::detail {
 /// up its processor time (cgroup, `cpu.max` or `cpu.cfs_quota_us`). One thread at a time.
 class ThrottleWatch {
  public:
-  /// What has happened since the object was made.
+  /// Since the object was made.
   struct Throttled {
     std::filesystem::path group;  ///< folder of the group
     std::uint64_t times = 0;
@@ -90,7 +90,6 @@ class Rounds {
   [[nodiscard]] Plane gid_plane() const noexcept {
     return gid_plane_.load(std::memory_order_relaxed);
   }
-  /// What rounds have counted.
   struct Counts {
     std::vector<std::uint64_t>
         rx_disabled;  ///< [plane] packets that came in it while it was disabled
