@@ -170,9 +170,7 @@ template <class T>
 }
 template <class E>
 [[nodiscard]] bool holds(const ChoiceOption<E>& o, const Config& c) {
-  for (const auto& choice : *o.choices)
-    if (choice.value == o.member.of(c)) return true;
-  return false;
+  return std::ranges::find(*o.choices, o.member.of(c), &Choice<E>::value) != o.choices->end();
 }
 
 [[nodiscard]] bool holds(const TextOption& o, const Config& c) {
@@ -204,17 +202,13 @@ template <class E>
 [[nodiscard]] std::string allowed_by(const BoolOption&) {
   return "on, off (or true, false, 1, 0)";
 }
-[[nodiscard]] std::string range_text(const std::string& min, const std::string& max,
-                                     NumberStyle style) {
-  if (style == NumberStyle::zero_is_auto) return "1 .. " + max + ", or auto";
-  std::string text = min + " .. " + max;
-  if (style == NumberStyle::mtu)
-    text += ", a multiple of " + std::to_string(kMtuUnit) + ", or auto";
-  return text;
-}
 template <class T>
 [[nodiscard]] std::string allowed_by(const NumberOption<T>& o) {
-  return range_text(number_text(o.min, o.style), number_text(o.max, o.style), o.style);
+  const std::string max = number_text(o.max, o.style);
+  if (o.style == NumberStyle::zero_is_auto) return "1 .. " + max + ", or auto";
+  const std::string text = number_text(o.min, o.style) + " .. " + max;
+  if (o.style != NumberStyle::mtu) return text;
+  return text + ", a multiple of " + std::to_string(kMtuUnit) + ", or auto";
 }
 template <class E>
 [[nodiscard]] std::string allowed_by(const ChoiceOption<E>& o) {
@@ -222,10 +216,7 @@ template <class E>
   for (const auto& choice : *o.choices) text.append(text.empty() ? "" : ", ").append(choice.name);
   return text;
 }
-[[nodiscard]] std::string allowed_by(const TextOption& o) {
-  return std::string(o.allowed);
-}
-[[nodiscard]] std::string allowed_by(const ListOption& o) {
+[[nodiscard]] inline std::string allowed_by(const auto& o) {  // of a text or a list
   return std::string(o.allowed);
 }
 
@@ -247,12 +238,10 @@ template <class E>
 [[nodiscard]] bool assign(const ChoiceOption<E>& o, Config& c, std::string_view text) {
   if constexpr (std::is_same_v<E, port::Offload>)  // true, false, 1 and 0, too
     if (const auto value = parse_bool(text)) text = *value ? "on" : "off";
-  for (const auto& choice : *o.choices) {
-    if (choice.name != text) continue;
-    o.member.of(c) = choice.value;
-    return true;
-  }
-  return false;
+  const auto choice = std::ranges::find(*o.choices, text, &Choice<E>::name);
+  if (choice == o.choices->end()) return false;
+  o.member.of(c) = choice->value;
+  return true;
 }
 [[nodiscard]] bool assign(const TextOption& o, Config& c, std::string_view text) {
   if (!o.mistake_in(text).empty()) return false;
@@ -759,26 +748,21 @@ bool reserved_variable(std::string_view name) noexcept {
          std::find(kNames.begin(), kNames.end(), name) != kNames.end();
 }
 
-/// Names of the MRC_* variables that no option reads and that are not reserved.
-[[nodiscard]] std::vector<std::string> unknown_variable_names() {
+}  // namespace detail
+
+std::string unknown_variables() {
   std::vector<std::string> names;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     std::string_view name = *entry;
     name = name.substr(0, name.find('='));
-    if (!name.starts_with("MRC_") || reserved_variable(name)) continue;
+    if (!name.starts_with("MRC_") || detail::reserved_variable(name)) continue;
     const bool known = std::any_of(options().begin(), options().end(), [&](const Option& option) {
       return variable_name(option) == name;
     });
     if (!known) names.insert(std::upper_bound(names.begin(), names.end(), name), std::string(name));
   }
-  return names;
-}
-
-}  // namespace detail
-
-std::string unknown_variables() {
   std::string text;
-  for (const auto& name : detail::unknown_variable_names()) {
+  for (const auto& name : names) {
     text += (text.empty() ? "unknown environment variables, ignored: " : ", ") + name;
     if (const Option* similar = detail::similar_option(detail::option_name(name)))
       text += " (did you mean " + variable_name(*similar) + "?)";

@@ -17,7 +17,7 @@
 
 namespace mrc::inline v0_1 {
 
-// Device: a thin cover over DeviceCore.
+// The handles: thin covers over DeviceCore, and Lane or its engine.
 
 Device::Device(const Config& config)
     : core_(new detail::DeviceCore(config), &detail::DeviceCore::release) {}
@@ -176,8 +176,6 @@ std::vector<QpReport> Device::queue_pairs() const {
   return reports;
 }
 
-// CompletionChannel: a thin cover over DeviceCore.
-
 CompletionChannel::CompletionChannel(std::shared_ptr<detail::DeviceCore> core,
                                      std::shared_ptr<detail::ChannelEvents> events)
     : core_(std::move(core)), events_(std::move(events)) {}
@@ -208,8 +206,6 @@ std::optional<CqId> CompletionChannel::wait(Duration timeout) noexcept {
   }
 }
 
-// CompletionQueue: a thin cover over DeviceCore.
-
 CompletionQueue::CompletionQueue(std::shared_ptr<detail::DeviceCore> core, CqId id, int fd)
     : core_(std::move(core)), id_(id), fd_(fd) {}
 
@@ -219,8 +215,7 @@ void CompletionQueue::swap(CompletionQueue& other) noexcept {
   std::swap(fd_, other.fd_);
 }
 CompletionQueue& CompletionQueue::operator=(CompletionQueue&& other) noexcept {
-  CompletionQueue taken(std::move(other));
-  swap(taken);
+  CompletionQueue(std::move(other)).swap(*this);
   return *this;
 }
 std::size_t CompletionQueue::poll(std::span<Completion> out) noexcept {
@@ -262,8 +257,6 @@ CompletionQueue::~CompletionQueue() {
   (void)close();
 }
 
-// MemoryRegion: a thin cover over DeviceCore.
-
 MemoryRegion::MemoryRegion(std::shared_ptr<detail::DeviceCore> core, void* address,
                            std::size_t length, std::uint32_t key)
     : core_(std::move(core)), address_(address), length_(length), key_(key) {}
@@ -275,8 +268,7 @@ void MemoryRegion::swap(MemoryRegion& other) noexcept {
   std::swap(key_, other.key_);
 }
 MemoryRegion& MemoryRegion::operator=(MemoryRegion&& other) noexcept {
-  MemoryRegion taken(std::move(other));
-  swap(taken);
+  MemoryRegion(std::move(other)).swap(*this);
   return *this;
 }
 Errc MemoryRegion::close() noexcept {
@@ -294,8 +286,6 @@ MemoryRegion::~MemoryRegion() {
   (void)core_->deregister_memory(key_, true);
 }
 
-// QueuePair: a thin cover over its Lane.
-
 QueuePair::QueuePair(std::shared_ptr<detail::DeviceCore> core, detail::Lane* lane, Qpn qpn)
     : core_(std::move(core)), lane_(lane), qpn_(qpn) {}
 
@@ -305,8 +295,7 @@ void QueuePair::swap(QueuePair& other) noexcept {
   std::swap(qpn_, other.qpn_);
 }
 QueuePair& QueuePair::operator=(QueuePair&& other) noexcept {
-  QueuePair taken(std::move(other));
-  swap(taken);
+  QueuePair(std::move(other)).swap(*this);
   return *this;
 }
 QpState QueuePair::state() const noexcept {
@@ -423,8 +412,6 @@ QueuePair::~QueuePair() {
   (void)close();
 }
 
-// SharedReceiveQueue: a thin cover over the engine of its Lane.
-
 SharedReceiveQueue::SharedReceiveQueue(std::shared_ptr<detail::DeviceCore> core, detail::Lane* lane,
                                        SrqId srq)
     : core_(std::move(core)), lane_(lane), srq_(srq) {}
@@ -435,8 +422,7 @@ void SharedReceiveQueue::swap(SharedReceiveQueue& other) noexcept {
   std::swap(srq_, other.srq_);
 }
 SharedReceiveQueue& SharedReceiveQueue::operator=(SharedReceiveQueue&& other) noexcept {
-  SharedReceiveQueue taken(std::move(other));
-  swap(taken);
+  SharedReceiveQueue(std::move(other)).swap(*this);
   return *this;
 }
 SrqId SharedReceiveQueue::id() const noexcept {
