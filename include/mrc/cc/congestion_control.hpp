@@ -38,17 +38,14 @@ struct SackSample {
 /// One thread at a time.
 ///
 /// * share: packets to other destinations leave by the same link. Before the first packet.
-/// * on_hint: so many windows, this one included, start at about the same time over the same links;
-///   0 if that is not known. A hint of the application's, for a context that has not sent yet.
+/// * on_hint: so many windows, this one included, start at about the same time; 0: not known.
 /// * on_send: a data packet of `bytes` is sent, for the first time or again.
 /// * on_sack: a SACK arrived; also called when it reports nothing new.
 /// * on_nack: a NACK arrived for a packet of `bytes`; `trimmed`: because a switch trimmed it.
 /// * on_loss: a packet of `bytes` is inferred lost; called before it is retransmitted.
-/// * on_timeout: the retransmission timer expired for a packet of `bytes`, for the `consecutive`-th
-///   time in a row (1 = first); called before it is retransmitted (mrc-1.0 [O-7]).
+/// * on_timeout: the `consecutive`-th one in a row (1 = first); before a retransmission ([O-7]).
 /// * on_rtt: a probe that no queue delayed for long took this time; only ever lowers base_rtt.
-/// * on_forget: removes `bytes` from the bytes in flight without a network event: a QP was flushed,
-///   or a Transport ACK reported packets before a SACK did. The window does not change.
+/// * on_forget: removes bytes without a network event: a flush, or a Transport ACK before a SACK.
 /// * can_send: whether a packet of `bytes` may be sent now (mrc-1.0 §6.8, [C-12]).
 /// * wants_ack: whether the next packet shall ask for a SACK (mrc-1.0 §6.8).
 /// * window, inflight: bytes.

@@ -59,31 +59,24 @@ enum class SystemCall : unsigned char { poll, ppoll, read, write, recvfrom, recv
   char byte = 0;
   mmsghdr message{};
   const timespec none{};
-  long result = 0;
+  const auto error_of = [](long result) { return result < 0 ? errno : 0; };
   switch (call) {
     case SystemCall::poll:
-      result = ::poll(nullptr, 0, 0);
-      break;
+      return error_of(::poll(nullptr, 0, 0));
     case SystemCall::ppoll:
-      result = ::ppoll(nullptr, 0, &none, nullptr);
-      break;
+      return error_of(::ppoll(nullptr, 0, &none, nullptr));
     case SystemCall::read:
-      result = ::read(-1, &byte, 1);
-      break;
+      return error_of(::read(-1, &byte, 1));
     case SystemCall::write:
-      result = ::write(-1, &byte, 1);
-      break;
+      return error_of(::write(-1, &byte, 1));
     case SystemCall::recvfrom:
-      result = ::recv(-1, &byte, 1, MSG_DONTWAIT);
-      break;
+      return error_of(::recv(-1, &byte, 1, MSG_DONTWAIT));
     case SystemCall::recvmmsg:
-      result = ::recvmmsg(-1, &message, 1, MSG_DONTWAIT, nullptr);
-      break;
+      return error_of(::recvmmsg(-1, &message, 1, MSG_DONTWAIT, nullptr));
     case SystemCall::sendmmsg:
-      result = ::sendmmsg(-1, &message, 1, MSG_DONTWAIT);
-      break;
+      return error_of(::sendmmsg(-1, &message, 1, MSG_DONTWAIT));
   }
-  return result < 0 ? errno : 0;
+  return 0;
 }
 
 /// Throws mrc::Error, which names the call, if one of these is blocked, as seccomp filters do it:

@@ -11,9 +11,8 @@
 
 namespace mrc::inline v0_1 {
 
-/// A sequence number of `Bits` bits that wraps around. Two numbers are compared within half the
-/// range: `a.before(b)` holds when b is ahead of a by 1 .. 2^(Bits-1)-1 steps. There is no
-/// operator<, because a wrapping order is not a total order.
+/// A sequence number of `Bits` bits that wraps around: `a.before(b)` holds when b is ahead of a by
+/// 1 .. 2^(Bits-1)-1 steps. No operator<: such an order is not total.
 template <class Tag, unsigned Bits>
 class Serial {
   static_assert(Bits >= 8 && Bits <= 31);
@@ -57,7 +56,7 @@ class Serial {
 /// A span of time in nanoseconds, signed.
 using Duration = std::chrono::nanoseconds;
 
-/// The clock that time points belong to. It has no now(): the engine takes the time as an argument,
+/// The clock of time points. Without now(): the engine takes the time as an argument,
 /// CLOCK_MONOTONIC with real ports and virtual time in the simulator.
 struct Clock {
   // As std::chrono requires of a clock.
@@ -89,8 +88,7 @@ using Rqmsn = Serial<struct RqmsnTag, 16>;
 
 /// Queue pair number, 24 bit. The top 8 bits are the slot of its lane on its host.
 enum class Qpn : std::uint32_t {};
-/// QPNs 0 and 1 are reserved for management, 2 is the endpoint (requests and responses, mrc-1.0
-/// §1.3).
+/// The endpoint (requests and responses, mrc-1.0 §1.3). QPNs 0 and 1 are reserved for management.
 inline constexpr Qpn kEndpointQpn{2};
 /// Lowest QPN of a queue pair; the smaller ones are reserved.
 inline constexpr std::uint32_t kFirstUserQpn = 3;
@@ -152,16 +150,15 @@ enum class Access : std::uint8_t {
   local_write = 1,
   remote_write = 2,
   /// Bytes may become visible in any order. Without it, the last bytes of a message become visible
-  /// after all bytes before them, for programs that poll the last byte instead of a completion.
+  /// after all others, for programs that poll the last byte instead of a completion.
   relaxed_ordering = 4,
-  /// For programs that poll flags between the data, as NCCL's protocols LL and LL128 do. Lines of
-  /// 128 bytes, aligned to that, may become visible in any order, but those of one packet in
-  /// ascending order. Within a line, bytes become visible in ascending order, in aligned words of 8
-  /// bytes that are never torn: who sees a word (by an acquire load) also sees everything before it
-  /// in the line. That holds, in whatever order packets come, for a line, or a part of one, that
-  /// lies in one packet: so for all lines of a message if its first byte is aligned to 128, since
-  /// packets are multiples of 128 bytes long. The last bytes of a message become visible as the
-  /// others do. Stronger than relaxed_ordering, which has no effect beside it.
+  /// For programs that poll flags between the data, as NCCL's LL and LL128 do. Aligned lines of 128
+  /// bytes may become visible in any order, but those of one packet in ascending order. Within a
+  /// line, aligned words of 8 bytes become visible whole and in ascending order: who sees a word
+  /// (by an acquire load) sees what is before it in the line. That holds for lines, or parts, that
+  /// lie in one packet: for all of a message whose first byte is aligned to 128, since packets are
+  /// multiples of 128 bytes. The last bytes of a message are as the others. Stronger than
+  /// relaxed_ordering, which has no effect beside it.
   line_ordering = 8,
   remote_read = 16,    ///< peers may READ
   remote_atomic = 32,  ///< peers may execute atomics; implies local_write
@@ -189,9 +186,8 @@ inline constexpr Access kPeerRights =
   return static_cast<Access>(bits);
 }
 
-/// MTU: the payload bytes of all packets of a message but its last. Each is a multiple of this: so
-/// a message whose buffer is aligned to it never has a line of 128 bytes in two packets
-/// (Access::line_ordering).
+/// MTU: the payload bytes of all packets of a message but its last. A multiple of this, so that a
+/// message that is aligned to it has no line of 128 bytes in two packets (Access::line_ordering).
 inline constexpr std::uint32_t kMtuUnit = 128;
 /// Smallest MTU, of MRC too.
 inline constexpr std::uint32_t kSmallestMtu = 256;

@@ -2,7 +2,6 @@
 #pragma once
 
 /// Definitions: the engine, and what of the layers below it is compiled.
-#include "mrc/cc/nscc.inl"
 #include "mrc/engine/context.inl"
 #include "mrc/engine/endpoint_service.inl"
 #include "mrc/engine/engine.inl"

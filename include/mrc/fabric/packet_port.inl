@@ -330,7 +330,7 @@ class SlotFilter final : public FilterProgram {
     require(ETH_P_IPV6);
     load_byte(kIp + 6);
     // Register X: offset of the header after the outer one (inner IPv6 or UDP).
-    set_x(kInner);
+    emit(BPF_LDX | BPF_IMM, kInner);
     const std::size_t udp = jump_if(wire::kNextUdp);
     const std::size_t inner = jump_if(wire::kNextIpv6);
     require(wire::kNextRouting);
@@ -370,6 +370,11 @@ class SlotFilter final : public FilterProgram {
     land(own_endpoint);
     finish();
   }
+
+ private:
+  void load_half(std::uint32_t at) { emit(BPF_LD | BPF_H | BPF_ABS, at); }
+  void load_half_x(std::uint32_t at) { emit(BPF_LD | BPF_H | BPF_IND, at); }
+  void load_byte_x(std::uint32_t at) { emit(BPF_LD | BPF_B | BPF_IND, at); }
 };
 
 }  // namespace detail

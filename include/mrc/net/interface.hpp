@@ -42,19 +42,17 @@ void set_option(const Socket& socket, int level, int name, int value, const char
 /// getsockopt() of an int; `fallback` on failure.
 [[nodiscard]] int get_option(const Socket& socket, int level, int name, int fallback) noexcept;
 
-/// Sets a socket buffer (`name` is SO_RCVBUF or SO_SNDBUF) as close to `bytes` as the kernel allows
-/// this process, and returns the size in effect: Linux doubles the value that was set, to have room
-/// for its bookkeeping. `force` is the privileged option (SO_RCVBUFFORCE, SO_SNDBUFFORCE), which is
-/// not limited by net.core.{r,w}mem_max.
+/// Sets a socket buffer (`name`: SO_RCVBUF or SO_SNDBUF) as close to `bytes` as the kernel allows,
+/// and returns the size in effect, which Linux doubles. `force`: the privileged option, which
+/// net.core.{r,w}mem_max does not limit.
 std::uint64_t set_buffer(const Socket& socket, int name, int force, std::uint32_t bytes) noexcept;
 
-/// The part of a socket's receive buffer that is in use, as the kernel charges it, in 1/128: 128 is
-/// full. 0 on failure. Costs a system call.
+/// The part of a socket's receive buffer that is in use, in 1/128; 0 on failure. A system call.
 [[nodiscard]] std::uint32_t receive_buffer_fill(const Socket& socket) noexcept;
 
 /// A non-blocking UDP socket of the family of `local.ip`, tied to `local.interface` if one is
-/// named. Over IPv6 it receives packets without a UDP checksum, too (mrc-1.0 §1.2). Not bound to an
-/// address yet. Throws Error.
+/// named; not bound yet. Over IPv6 it receives packets without a UDP checksum, too (mrc-1.0 §1.2).
+/// Throws Error.
 [[nodiscard]] Socket make_udp_socket(const LocalAddress& local);
 
 /// A socket address of either IP version with the length that the kernel wants for it.
@@ -129,9 +127,9 @@ namespace mrc::inline v0_1::port {
 
 namespace detail {
 
-/// A socket filter in classic BPF under construction: base of those that ports attach. Byte offsets
-/// count from where the kernel shows the packet to the filter: on a packet socket the Ethernet
-/// header, on a UDP socket the UDP header. A load beyond the end rejects the packet.
+/// Base of the classic BPF filters that ports attach. Byte offsets count from the Ethernet header
+/// on a packet socket, from the UDP header on a UDP socket. A load beyond the end rejects the
+/// packet.
 class FilterProgram {
  public:
   /// Throws Error if the kernel refuses it.
@@ -145,26 +143,15 @@ class FilterProgram {
   void emit(unsigned code, std::uint32_t k) {
     code_[size_++] = {static_cast<std::uint16_t>(code), 0, 0, k};
   }
-  void load_half(std::uint32_t at) { emit(BPF_LD | BPF_H | BPF_ABS, at); }
   void load_byte(std::uint32_t at) { emit(BPF_LD | BPF_B | BPF_ABS, at); }
-  void load_half_x(std::uint32_t at) { emit(BPF_LD | BPF_H | BPF_IND, at); }
-  void load_byte_x(std::uint32_t at) { emit(BPF_LD | BPF_B | BPF_IND, at); }
-  void load_length() { emit(BPF_LD | BPF_W | BPF_LEN, 0); }
-  void set_x(std::uint32_t value) { emit(BPF_LDX | BPF_IMM, value); }
   /// Rejects the packet unless the value loaded last is this one.
   void require(std::uint32_t value) {
     refusal_[refusals_++] = size_;
     emit(BPF_JMP | BPF_JEQ | BPF_K, value);
   }
-  /// Jumps if the value loaded last is this one; the target is set by land(), called with the
-  /// result.
-  [[nodiscard]] std::size_t jump_if(std::uint32_t value) {
-    emit(BPF_JMP | BPF_JEQ | BPF_K, value);
-    return size_ - 1;
-  }
-  /// The same if it is greater.
-  [[nodiscard]] std::size_t jump_if_above(std::uint32_t value) {
-    emit(BPF_JMP | BPF_JGT | BPF_K, value);
+  /// Jumps if the value loaded last is this one, to where land() is called with the result.
+  [[nodiscard]] std::size_t jump_if(std::uint32_t value, unsigned test = BPF_JEQ) {
+    emit(BPF_JMP | test | BPF_K, value);
     return size_ - 1;
   }
   void land(std::size_t jump) { code_[jump].jt = static_cast<std::uint8_t>(size_ - jump - 1); }
@@ -315,8 +302,8 @@ struct Interface {
 /// Interface::link of an interface with these flags (IFF_*).
 [[nodiscard]] bool is_link(unsigned flags) noexcept;
 
-/// Reads name, MTU and state anew, by the index: names change. What can't be read stays. False if
-/// there is no such interface any more, which is not running then. Three system calls.
+/// Reads name, MTU and state anew, by the index. What can't be read stays. False if there is no
+/// such interface any more, which is not running then. Three system calls.
 [[nodiscard]] bool refresh(const Socket& socket, Interface& interface) noexcept;
 
 /// All IP addresses of this host, or of this network namespace. Throws Error.
@@ -326,21 +313,18 @@ struct Interface {
 /// (10.0.0.1/24 has 120); 128 if no interface has it. Throws Error.
 [[nodiscard]] unsigned prefix_length(const IpAddress& local);
 
-/// Fills in the address of a LocalAddress that names only an interface: its first IPv4 address,
-/// else its first IPv6 address that is not link-local, else the link-local one. Throws Error if
-/// there is none.
+/// Fills in the address of a LocalAddress that names only an interface: the first of IPv4, else of
+/// IPv6 that is not link-local, else the link-local one. Throws Error if there is none.
 [[nodiscard]] LocalAddress resolve(LocalAddress local);
 
-/// Waits, kTentative at most, while the IPv6 address of this host can't be used yet: duplicate
-/// address detection takes 1 to 2 s once a link has come up. Throws Error that names the cause if
-/// it is not usable then; nothing of addresses that this host does not have.
+/// Waits, kTentative at most, while an IPv6 address of this host can't be used yet: duplicate
+/// address detection takes 1 to 2 s. Throws Error that names the cause if it is not usable then.
 void await_address(const LocalAddress& local);
 /// See await_address().
 inline constexpr Duration kTentative = std::chrono::seconds{3};
 
-/// The interface that is named, or, if there is none of that name or none is named, that has the
-/// address. A loopback address that no interface lists (127.0.0.2, say) belongs to the loopback
-/// interface. Throws Error.
+/// The interface of that name, else the one that has the address. A loopback address that no
+/// interface lists (127.0.0.2, say) belongs to the loopback interface. Throws Error.
 [[nodiscard]] Interface find_interface(const Socket& socket, const LocalAddress& local);
 
 /// Packets of the socket leave by that interface, and none that arrive by another are received:
@@ -350,8 +334,7 @@ void leave_by(const Socket& socket, bool v4, const Interface& interface);
 
 namespace detail {
 
-/// An ioctl() about the interface of that name, such as SIOCGIFMTU; false on failure with errno
-/// set.
+/// An ioctl() about the interface of that name; false on failure with errno set.
 [[nodiscard]] bool ask_interface(const Socket& socket, const std::string& name, unsigned long what,
                                  ifreq& request) noexcept;
 
@@ -367,8 +350,8 @@ namespace detail {
 /// there is no route. Sends nothing.
 [[nodiscard]] IpAddress source_address(const IpAddress& destination) noexcept;
 
-/// The address that packets to the Internet would leave from: IPv4 if there is a default route for
-/// it, else IPv6, else 127.0.0.1. Sends nothing. Throws Error.
+/// The address that packets to the Internet would leave from: of IPv4, else of IPv6, else
+/// 127.0.0.1. Sends nothing. Throws Error.
 [[nodiscard]] IpAddress default_route_address();
 
 /// A netlink socket that becomes readable when a link of this network namespace changes, or what
@@ -408,10 +391,9 @@ class NetlinkMonitor {
 [[nodiscard]] bool stays_on_loopback(const IpAddress& source,
                                      const IpAddress& destination) noexcept;
 
-/// A number of the calling thread's network namespace that no other has, on this machine or
-/// elsewhere: a hash over the namespace's number and the kernel's boot id. It is no secret.
-/// Machines that were copied while they ran may have the same. 0: it can't be told here. Any
-/// thread.
+/// A number of the calling thread's network namespace that no other has on any machine, unless one
+/// was copied while it ran: a hash over the namespace's number and the kernel's boot id. No secret.
+/// 0: it can't be told here. Any thread.
 [[nodiscard]] std::uint64_t network_namespace() noexcept;
 
 /// By which interfaces packets from one address leave for another, as the kernel's routes and rules
@@ -422,8 +404,8 @@ struct Way {
   /// The loopback interface's index, in every network namespace.
   static constexpr std::uint32_t kLoopback = 1;
 
-  /// Indices of the next hops' interfaces, then 0. None at all: unknown, or `none`. That of the
-  /// loopback interface if the other address is one of this host, too.
+  /// Indices of the next hops' interfaces, then 0. None at all: unknown, or `none`. kLoopback if
+  /// the other address is one of this host, too.
   std::array<std::uint32_t, kMost> interfaces{};
   bool none = false;  ///< there is no route
   /// Packets leave by that interface only if their socket is bound to it: by the route alone, some
@@ -431,9 +413,9 @@ struct Way {
   bool bound = false;
 };
 
-/// The way of packets that are to leave by `own`, the interface that has their source address: by
-/// that if it is a link and a route there leads to the destination, else as the route says. Both
-/// addresses are of one IP version. Sends nothing; any thread.
+/// The way of packets: by `own`, the interface that has their source address, if it is a link and a
+/// route there leads to the destination, else as the route says. Both addresses are of one IP
+/// version. Sends nothing; any thread.
 [[nodiscard]] Way find_way(const Interface& own, const IpAddress& source,
                            const IpAddress& destination) noexcept;
 

@@ -159,8 +159,7 @@ void PathSet::pass_over(Entry& e, HealthInput input) noexcept {
   if (walks(e)) order_.clear_good(e);
 }
 
-/// GOOD or SKIP to ASSUMED_BAD, if the input says so and enough paths are left; a backup of the
-/// same plane takes the place.
+/// GOOD or SKIP to ASSUMED_BAD if enough paths are left; a backup of the plane takes the place.
 void PathSet::degrade(Entry& e, HealthInput input) noexcept {
   const Health to = next_health(e.health, input);
   if (to == e.health) return;
@@ -184,8 +183,7 @@ void PathSet::degrade(Entry& e, HealthInput input) noexcept {
   if (walked) rebuild();
 }
 
-/// A backup of the same plane: GOOD if there is one, else SKIP. Where routes are shared, one of
-/// another route if possible.
+/// A backup of the same plane: of another route if routes are shared, and GOOD, if possible.
 PathSet::Entry* PathSet::find_backup(const Entry& failed) noexcept {
   Entry* found = nullptr;
   const auto rank = [&](const Entry& e) {
@@ -219,8 +217,7 @@ void PathSet::claim_place(Entry& e) noexcept {
   e.active = true;
 }
 
-/// Which member of the active set makes room for a recovered path of its plane: the oldest
-/// ASSUMED_BAD one, else a DENIED one, else the one that replaced it.
+/// What makes room for a recovered path: the oldest ASSUMED_BAD one, a DENIED one, its substitute.
 PathSet::Entry* PathSet::place_to_claim(const Entry& back) noexcept {
   Entry* bad = nullptr;
   Entry* denied = nullptr;
@@ -235,8 +232,7 @@ PathSet::Entry* PathSet::place_to_claim(const Entry& back) noexcept {
   return options_.shared_routes ? doubled_route(back) : nullptr;
 }
 
-/// An active EV whose route has a second active EV; none if the recovered path's route is already
-/// active.
+/// An active EV whose route has a second one; none if the recovered path's route is active.
 PathSet::Entry* PathSet::doubled_route(const Entry& back) noexcept {
   Entry* found = nullptr;
   for (Entry& e : entries_) {
@@ -261,8 +257,7 @@ void PathSet::uphold_minimum() noexcept {
   }
 }
 
-/// The oldest ASSUMED_BAD path that would carry data if it were released: it has a place, or its
-/// plane has an idle one.
+/// The oldest ASSUMED_BAD path that would carry data: it has a place, or its plane an idle one.
 PathSet::Entry* PathSet::to_release() noexcept {
   PlaneMask idle = 0;
   for (const Entry& e : entries_)

@@ -895,9 +895,9 @@ class UdpFilter final : public FilterProgram {
  public:
   explicit UdpFilter(std::uint32_t largest) {
     constexpr std::uint32_t kBth = sizeof(wire::Udp), kRange = 0x1F;
-    load_length();
+    emit(BPF_LD | BPF_W | BPF_LEN, 0);
     const std::size_t joined =
-        jump_if_above(static_cast<std::uint32_t>(sizeof(wire::Udp)) + largest);
+        jump_if(static_cast<std::uint32_t>(sizeof(wire::Udp)) + largest, BPF_JGT);
     load_byte(kBth + sizeof(wire::Bth) - 1);  // rejects what is shorter
     load_byte(kBth + 1);
     emit(BPF_ALU | BPF_AND | BPF_K, 0x0F);
