@@ -7,24 +7,14 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <cstddef>
-#include <cstdint>
 #include <cstdlib>
-#include <optional>
-#include <string>
-#include <string_view>
 #include <system_error>
 #include <type_traits>
-#include <utility>
 #include <variant>
-#include <vector>
 
-#include "mrc/core/error.hpp"
-#include "mrc/core/linkage.hpp"
-#include "mrc/core/types.hpp"
 #include "mrc/core/value_text.hpp"
 #include "mrc/version.hpp"
 

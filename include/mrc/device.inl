@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <ctime>
-#include <string>
 #include <utility>
 
 #include "mrc/core/unique_fd.hpp"

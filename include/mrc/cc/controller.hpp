@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
-#include <utility>
 #include <variant>
 
 #include "mrc/cc/congestion_control.hpp"

@@ -4,16 +4,10 @@
 #include "mrc/control/administration.hpp"
 
 #include <exception>
-#include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "mrc/control/device_control.hpp"
-#include "mrc/core/error.hpp"
-#include "mrc/core/system.hpp"
 #include "mrc/device.hpp"
 #include "mrc/host/device_core.hpp"
 #include "mrc/host/lane.hpp"

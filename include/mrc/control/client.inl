@@ -14,9 +14,7 @@
 #include <cstdio>
 #include <thread>
 #include <tuple>
-#include <utility>
 
-#include "mrc/core/error.hpp"
 #include "mrc/core/system.hpp"
 
 namespace mrc::inline v0_1::control {

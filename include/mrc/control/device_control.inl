@@ -6,23 +6,15 @@
 #include <errno.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <bit>
 #include <chrono>
 #include <limits>
-#include <mutex>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
-#include <string>
-#include <string_view>
 #include <thread>
-#include <utility>
-#include <vector>
 
 #include "mrc/config.hpp"
 #include "mrc/control/client.hpp"
-#include "mrc/control/dumps.hpp"
 #include "mrc/control/run_folder.hpp"
 #include "mrc/core/system.hpp"
 #include "mrc/core/value_text.hpp"

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstddef>
-
 #include "mrc/control/expand.hpp"
 
 namespace mrc::inline v0_1::path {

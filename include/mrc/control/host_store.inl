@@ -8,20 +8,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cinttypes>
-#include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <functional>
-#include <memory>
-#include <nlohmann/json.hpp>
-#include <string>
 #include <thread>
-#include <utility>
-#include <vector>
 
 #include "mrc/control/dumps.hpp"
 #include "mrc/control/run_folder.hpp"

@@ -4,11 +4,9 @@
 #include <poll.h>
 #include <sys/types.h>
 
-#include <atomic>
 #include <cstddef>
 #include <list>
 #include <mutex>
-#include <span>
 #include <string>
 #include <string_view>
 #include <thread>

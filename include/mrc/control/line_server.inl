@@ -14,14 +14,11 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
 #include <system_error>
 #include <utility>
 
 #include "mrc/core/error.hpp"
-#include "mrc/core/system.hpp"
-#include "mrc/core/unique_fd.hpp"
 
 namespace mrc::inline v0_1::control {
 

@@ -3,19 +3,6 @@
 
 #include "mrc/control/profiles.hpp"
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <string>
-#include <unordered_map>
-#include <utility>
-
-#include "mrc/core/error.hpp"
-#include "mrc/core/random.hpp"
-#include "mrc/path/path_set.hpp"
-
 namespace mrc::inline v0_1::detail {
 
 ProfileRegistry::EvChanged Profiles::change_evs(ProfileId id, const EvProfileChange& change) {

@@ -11,8 +11,6 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "mrc/cc/congestion_control.hpp"

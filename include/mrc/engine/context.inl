@@ -3,11 +3,8 @@
 
 #include "mrc/engine/context.hpp"
 
-#include <algorithm>
-#include <array>
 #include <bit>
 #include <numeric>
-#include <span>
 #include <utility>
 
 #include "mrc/engine/scheduler.hpp"

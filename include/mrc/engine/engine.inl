@@ -6,10 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <memory>
-#include <optional>
 
-#include "mrc/core/types.hpp"
-#include "mrc/engine/options.hpp"
 #include "mrc/engine/requester.inl"
 
 namespace mrc::inline v0_1::engine {

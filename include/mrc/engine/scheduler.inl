@@ -3,14 +3,9 @@
 
 #include "mrc/engine/scheduler.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cstring>
 #include <new>
-
-#include "mrc/core/types.hpp"
-#include "mrc/engine/responder.hpp"
-#include "mrc/wire/transport.hpp"
 
 namespace mrc::inline v0_1::engine {
 

@@ -14,14 +14,10 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "mrc/core/error.hpp"
-#include "mrc/fabric/description.hpp"
-#include "mrc/fabric/json.hpp"
 #include "mrc/fabric/packet.hpp"
 #include "mrc/path/path_entry.hpp"
 

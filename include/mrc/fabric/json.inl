@@ -6,17 +6,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
 #include <cstdio>
 #include <iterator>
-#include <memory>
 #include <nlohmann/json.hpp>
-#include <string>
 #include <system_error>
-#include <utility>
-#include <vector>
 
 #include "mrc/core/value_text.hpp"
 

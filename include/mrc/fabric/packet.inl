@@ -7,8 +7,6 @@
 #include <cstring>
 
 #include "mrc/wire/icrc.hpp"
-#include "mrc/wire/ip.hpp"
-#include "mrc/wire/transport.hpp"
 
 namespace mrc::inline v0_1::wire {
 

@@ -7,25 +7,16 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstddef>
-#include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <optional>
-#include <string>
 #include <system_error>
 #include <utility>
-#include <vector>
 
-#include "mrc/config.hpp"
 #include "mrc/core/error.hpp"
-#include "mrc/fabric/description.hpp"
 #include "mrc/fabric/fabric_reader.hpp"
 #include "mrc/fabric/packet_link.hpp"
 #include "mrc/fabric/packet_port.hpp"
 #include "mrc/fabric/probe_responder.hpp"
-#include "mrc/fabric/routes.hpp"
-#include "mrc/net/address.hpp"
 #include "mrc/net/interface.hpp"
 
 namespace mrc::inline v0_1::detail {

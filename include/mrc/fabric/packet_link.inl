@@ -14,26 +14,20 @@
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <exception>
-#include <optional>
-#include <string>
 #include <system_error>
 #include <utility>
 
 #include "mrc/core/error.hpp"
 #include "mrc/core/system.hpp"
-#include "mrc/core/unique_fd.hpp"
 #include "mrc/fabric/packet_port.hpp"
-#include "mrc/net/interface.hpp"
 #include "mrc/plane/udp_kind.hpp"
 
 #if defined(MRC_THREAD_SANITIZER)

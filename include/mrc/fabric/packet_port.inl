@@ -4,22 +4,14 @@
 #include "mrc/fabric/packet_port.hpp"
 
 #include <linux/if_ether.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstddef>
 #include <cstring>
 #include <utility>
 
 #include "mrc/core/error.hpp"
-#include "mrc/fabric/packet_link.hpp"
 #include "mrc/fabric/packet_link.inl"
-#include "mrc/net/interface.hpp"
-#include "mrc/plane/plane.hpp"
-#include "mrc/wire/headers.hpp"
-#include "mrc/wire/icrc.hpp"
-#include "mrc/wire/ip.hpp"
 #include "mrc/wire/opcode.hpp"
 
 namespace mrc::inline v0_1::port {

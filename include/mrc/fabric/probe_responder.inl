@@ -6,7 +6,6 @@
 #include <string>
 #include <utility>
 
-#include "mrc/config.hpp"
 #include "mrc/fabric/packet_kind.hpp"
 #include "mrc/fabric/packet_link.hpp"
 #include "mrc/fabric/packet_port.hpp"

@@ -2,8 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
-#include <span>
 #include <string>
 
 #include "mrc/fabric/usid.hpp"

@@ -12,21 +12,11 @@
 #include <bit>
 #include <cinttypes>
 #include <cstdio>
-#include <exception>
 #include <limits>
-#include <mutex>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <thread>
 #include <utility>
 
-#include "mrc/config.hpp"
-#include "mrc/core/error.hpp"
 #include "mrc/core/random.hpp"
-#include "mrc/core/system.hpp"
 #include "mrc/engine/options.hpp"
-#include "mrc/host/modules.hpp"
 #include "mrc/host/peers.hpp"
 #include "mrc/net/address.hpp"
 

@@ -8,19 +8,13 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstdint>
 #include <iterator>
-#include <mutex>
-#include <optional>
 #include <thread>
 #include <utility>
 
-#include "mrc/config.hpp"
 #include "mrc/core/random.hpp"
-#include "mrc/core/types.hpp"
 #include "mrc/engine/context.hpp"
 #include "mrc/engine/options.hpp"
-#include "mrc/host/peers.hpp"
 #include "mrc/net/address.hpp"
 
 namespace mrc::inline v0_1::detail {

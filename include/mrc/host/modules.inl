@@ -3,12 +3,6 @@
 
 #include "mrc/host/modules.hpp"
 
-#include <atomic>
-#include <memory>
-#include <string>
-#include <string_view>
-
-#include "mrc/config.hpp"
 #include "mrc/plane/udp_kind.hpp"
 
 #ifdef MRC_BUILDS_LIBRARY

@@ -6,21 +6,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
-#include <cstddef>
 #include <cstdio>
 #include <exception>
-#include <span>
-#include <string>
 #include <utility>
-#include <vector>
 
-#include "mrc/core/error.hpp"
 #include "mrc/core/system.hpp"
-#include "mrc/core/types.hpp"
-#include "mrc/core/unique_fd.hpp"
 #include "mrc/host/peers.hpp"
-#include "mrc/net/address.hpp"
 #include "mrc/net/interface.hpp"
 
 namespace mrc::inline v0_1::detail {

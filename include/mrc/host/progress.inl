@@ -1,23 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <ctime>
 #include <string>
 #include <system_error>
-#include <utility>
 #include <vector>
 
-#include "mrc/core/error.hpp"
-#include "mrc/core/system.hpp"
-#include "mrc/core/unique_fd.hpp"
 #include "mrc/core/value_text.hpp"
 #include "mrc/host/progress.hpp"
 

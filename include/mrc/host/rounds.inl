@@ -4,7 +4,6 @@
 #include "mrc/host/rounds.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <exception>
 #include <fstream>
@@ -12,7 +11,6 @@
 #include <utility>
 
 #include "mrc/host/lane.hpp"
-#include "mrc/host/peers.hpp"
 #include "mrc/wire/transport.hpp"
 
 namespace mrc::inline v0_1::detail {

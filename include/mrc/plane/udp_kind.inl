@@ -6,12 +6,9 @@
 #include <netinet/in.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
-#include <cstring>
-#include <exception>
 #include <system_error>
 #include <utility>
 

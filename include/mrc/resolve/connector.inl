@@ -5,7 +5,6 @@
 #include <cstring>
 #include <exception>
 #include <iterator>
-#include <utility>
 
 #include "mrc/core/error.hpp"
 #include "mrc/core/unique_fd.hpp"

@@ -4,9 +4,7 @@
 #include "mrc/resolve/datagrams.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
-#include <memory>
 
 #include "mrc/engine/engine.hpp"
 #include "mrc/resolve/packets.hpp"

@@ -14,7 +14,6 @@
 #include "mrc/engine/engine.hpp"
 #include "mrc/host/modules.hpp"
 #include "mrc/host/peers.hpp"
-#include "mrc/net/address.hpp"
 #include "mrc/path/path_entry.hpp"
 #include "mrc/plane/plane.hpp"
 #include "mrc/wire/burst.hpp"

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
-#include <list>
 
 #include "mrc/core/error.hpp"
 #include "mrc/resolve/resolution.hpp"

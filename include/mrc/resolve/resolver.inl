@@ -5,9 +5,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <memory>
 #include <mutex>
-#include <string>
 #include <utility>
 
 #include "mrc/core/random.hpp"

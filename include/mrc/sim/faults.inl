@@ -3,20 +3,15 @@
 
 #include "mrc/sim/faults.hpp"
 
-#include <algorithm>
 #include <array>
 #include <charconv>
-#include <cstdint>
 #include <initializer_list>
 #include <map>
 #include <memory>
 #include <optional>
-#include <string>
-#include <vector>
 
 #include "mrc/core/random.hpp"
 #include "mrc/core/value_text.hpp"
-#include "mrc/sim/fabric.hpp"
 
 namespace mrc::inline v0_1::sim {
 

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <list>
 #include <memory>
-#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>

@@ -3,9 +3,6 @@
 
 #include "mrc/sim/simulation.hpp"
 
-#include <algorithm>
-#include <utility>
-
 #include "mrc/sim/traffic/collective.hpp"
 
 namespace mrc::inline v0_1::sim {

@@ -5,7 +5,6 @@
 
 #include <arpa/inet.h>
 
-#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cstdlib>

@@ -11,9 +11,6 @@
 #include <cstddef>
 #include <cstring>
 #include <exception>
-#include <optional>
-#include <string>
-#include <utility>
 
 #include "mrc/core/error.hpp"
 #include "mrc/core/value_text.hpp"

@@ -13,7 +13,6 @@
 #include <cstring>
 #include <exception>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 

@@ -9,22 +9,14 @@
 
 #include <algorithm>
 #include <array>
-#include <cstddef>
-#include <cstdint>
 #include <exception>
 #include <mutex>
 #include <new>
-#include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
-#include "mrc/config.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/core/random.hpp"
-#include "mrc/net/interface.hpp"
 #include "mrc/plane/udp_kind.hpp"
-#include "mrc/verbs/verbs_port.hpp"
 #include "mrc/wire/ip.hpp"
 
 namespace mrc::inline v0_1::detail {

@@ -15,10 +15,6 @@
 
 #include "mrc/core/error.hpp"
 #include "mrc/core/random.hpp"
-#include "mrc/core/system.hpp"
-#include "mrc/core/unique_fd.hpp"
-#include "mrc/net/interface.hpp"
-#include "mrc/plane/plane.hpp"
 #include "mrc/verbs/verbs_kind.hpp"
 #include "mrc/wire/headers.hpp"
 #include "mrc/wire/icrc.hpp"

@@ -6,7 +6,6 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <exception>

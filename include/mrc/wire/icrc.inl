@@ -3,11 +3,7 @@
 
 #include "mrc/wire/icrc.hpp"
 
-#include <array>
 #include <atomic>
-#include <cstddef>
-
-#include "mrc/wire/ip.hpp"
 
 namespace mrc::inline v0_1::wire {
 

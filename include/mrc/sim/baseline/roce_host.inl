@@ -4,10 +4,7 @@
 #include "mrc/sim/baseline/roce_host.hpp"
 
 #include <algorithm>
-#include <cstddef>
 #include <cstring>
-
-#include "mrc/wire/ip.hpp"
 
 namespace mrc::inline v0_1::sim::baseline {
 

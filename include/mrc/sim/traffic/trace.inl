@@ -4,7 +4,6 @@
 #include <array>
 #include <cerrno>
 #include <fstream>
-#include <utility>
 
 #include "mrc/sim/traffic/trace.hpp"
 
