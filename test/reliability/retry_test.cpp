@@ -23,16 +23,6 @@ TEST_CASE("retry: the table of T(n)") {
 
 namespace retry_test {
 
-/// The time from the last progress until fresh counters are exhausted, each timeout at least
-/// `floor`. Not for those that never are.
-Duration give_up_time(RetryCounter retries, Duration floor) {
-  Duration total{0};
-  do {
-    total += retries.timeout(floor);
-  } while (retries.take());
-  return total;
-}
-
 /// The waits of a counter until it is exhausted, in units of T.
 std::vector<std::int64_t> waits(unsigned n, unsigned linear, unsigned exponential,
                                 std::size_t most = 100) {

@@ -667,6 +667,16 @@ class RetryCounter {
   std::uint32_t unacknowledged_ = 0;  // expirations taken by take_unacknowledged()
 };
 
+/// The time from the last progress until fresh counters are exhausted, each timeout at least
+/// `floor`. Not for those that never are.
+[[nodiscard]] inline Duration give_up_time(RetryCounter retries, Duration floor) noexcept {
+  Duration total{0};
+  do {
+    total += retries.timeout(floor);
+  } while (retries.take());
+  return total;
+}
+
 /// Smoothed round-trip time and its variation, as in RFC 6298: protects loss inference against
 /// delays added by hosts (a receiver that is not scheduled), which base_rtt does not include.
 class RttEstimator {
